@@ -76,6 +76,8 @@ export interface Measured {
   readonly connectMs?: number
   /** Milliseconds from the request head to the first byte of the upstream's response head. */
   readonly firstByteMs?: number
+  /** The key of the limit that closed a tunnel: `limits.tunnel_idle`, `clients[ci].limits.bytes_per_hour`. */
+  readonly limit?: string
   readonly serverName?: ServerNameRefusal
   /** Absent when the cache was not consulted. */
   readonly cache?: CacheOutcome

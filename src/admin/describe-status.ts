@@ -1,5 +1,6 @@
 /** Makes the document of /status.json from the reports of the workers. */
 import { type ListenAddress, serializeListenAddress, type TcpAddress } from '../config/listen-address.js'
+import { describeModes, observedClients } from '../config/client-modes.js'
 import type { Config } from '../config/schema.js'
 import { type CacheReport, hitRatio } from '../observe/cache-report.js'
 import { LATENCY_WINDOW_MS, quantile } from '../observe/status-recorder.js'
@@ -101,6 +102,10 @@ export function describeStatus(
     upstreams: upstreams.map(describeUpstream),
     cache: describeCache(cache),
     limits: describeLimits(config.limits, shares),
+    client_limits: config.clients.flatMap(({ name: client, limits = {} }) => {
+      const own = shares.filter(share => share.client === client)
+      return describeLimits(limits, own).map(limit => ({ client, ...limit }))
+    }),
     traffic: describeTraffic(traffic),
   }
 }
@@ -121,6 +126,8 @@ function describeConfig({
   return {
     hash: configHash,
     mode: config.mode,
+    observed: observedClients(config),
+    modes: describeModes(config),
     needs_restart: needsRestart,
     last_reload:
       lastReload === undefined
@@ -264,6 +271,9 @@ function describeCache(cache: CacheReport | undefined): DocumentCache | null {
   }
 }
 
+/** Of how many clients it is told how many tunnels they have. */
+const MAX_SHARES = 10
+
 const SIZES: readonly string[] = [
   'headerBytes',
   'targetBytes',
@@ -272,12 +282,13 @@ const SIZES: readonly string[] = [
 ] satisfies (keyof Config['limits'])[]
 
 /** The limits by their names in the file, without those that are neither set nor have a default. */
-function describeLimits(limits: Config['limits'], shares: readonly TunnelShare[]): DocumentLimit[] {
+function describeLimits(limits: object, shares: readonly TunnelShare[]): DocumentLimit[] {
   return Object.entries(limits).flatMap(([name, value]: [string, unknown]) => {
     if (typeof value !== 'number') return []
     const key = name.replace(/Ms$/, '').replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
     const unit = name.endsWith('Ms') ? 'ms' : SIZES.includes(name) ? 'bytes' : 'count'
-    return [{ key, value, unit, most: key === 'tunnels_per_client' ? shares.map(describeShare) : null }]
+    const most = key === 'tunnels_per_client' ? shares.slice(0, MAX_SHARES).map(describeShare) : null
+    return [{ key, value, unit, most }]
   })
 }
 

@@ -23,7 +23,12 @@ export interface StatusDocument {
   }
   readonly config: {
     readonly hash: string
+    /** At the top of the file; entries of clients may have another. */
     readonly mode: 'enforce' | 'observe'
+    /** The names of the entries of clients that are only observed. */
+    readonly observed: readonly string[]
+    /** What is in force, in words: `enforce`, or `observe for ci; enforce for the others`. */
+    readonly modes: string
     readonly needs_restart: readonly string[]
     readonly last_reload: {
       readonly result: 'applied' | 'rejected'
@@ -58,6 +63,8 @@ export interface StatusDocument {
   /** Null while the cache is off. */
   readonly cache: DocumentCache | null
   readonly limits: readonly DocumentLimit[]
+  /** Those that entries of clients set for themselves. */
+  readonly client_limits: readonly DocumentClientLimit[]
   readonly traffic: DocumentTraffic
 }
 
@@ -186,6 +193,11 @@ export interface DocumentLimit {
   readonly unit: 'ms' | 'bytes' | 'count'
   /** The clients with the most tunnels, for `tunnels_per_client`, the largest first; null for all other keys. */
   readonly most: readonly DocumentShare[] | null
+}
+
+export interface DocumentClientLimit extends DocumentLimit {
+  /** The name of the entry. */
+  readonly client: string
 }
 
 export interface DocumentShare {

@@ -8,7 +8,8 @@ import type { Path } from '../config/problem.js'
 import type { Config } from '../config/schema.js'
 import { configError, faultsOfIssues, Texts } from '../config/yaml-file.js'
 import { type Fault, type Located, readYaml, valueAt } from '../config/yaml-tree.js'
-import { type Explanation, findClient, requestLineOf } from './explanation.js'
+import { type Explanation, requestLineOf } from './explanation.js'
+import { findClient } from './find-client.js'
 
 const FILE = { noun: 'a file of cases', beginning: '`- url: https://example.com/`' }
 const EXPECTED_REASON = 'expected a reason of a refusal, such as no_rule or port'

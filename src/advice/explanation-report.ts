@@ -74,13 +74,15 @@ function addressLines(traces: readonly AddressTrace[], source: Source): string[]
   )
 }
 
-function conclusion({ verdict, rule, refusal }: Explanation): string {
+function conclusion({ client, verdict, rule, refusal }: Explanation): string {
   const answer = refusal === undefined ? '' : `${refusal.status} ${refusal.message}`
   switch (verdict) {
     case 'allow':
       return `allow: rules.${rule}`
-    case 'would_deny':
-      return `allow: would be denied (${answer}), passes because mode is observe`
+    case 'would_deny': {
+      const mode = client.kind === 'known' ? formatPath(client.modePath) : 'mode'
+      return `allow: would be denied (${answer}), passes because ${mode} is observe`
+    }
     case 'deny':
       return `deny: ${answer}`
     case 'invalid':

@@ -3,14 +3,14 @@
  * proxy's policy and resolver. The decision comes from the policy itself, so that an explanation cannot differ from what the
  * proxy does. No connection is made.
  */
-import { holdsAddress, UNIX_CLIENT } from '../clients/identify.js'
+import { UNIX_CLIENT } from '../clients/identify.js'
 import {
   certificateMissing,
   credentialsRefused,
   unknownAddress,
   unknownUnixClient,
 } from '../clients/refusals.js'
-import { formatPath, type Path } from '../config/problem.js'
+import { formatPath } from '../config/problem.js'
 import type { Config } from '../config/schema.js'
 import type { Resolver } from '../dns/resolve.js'
 import { malformed, ProxyError } from '../errors.js'
@@ -19,7 +19,6 @@ import type { Authority } from '../http/authority.js'
 import type { HeadLimits } from '../http1/byte-queue.js'
 import { RequestReader } from '../http1/request-reader.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
-import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
 import { classify } from '../pipeline/classify.js'
 import { traceDisabled } from '../pipeline/hop.js'
 import type { Policy } from '../policy/decision.js'
@@ -29,6 +28,7 @@ import type { Grant } from '../policy/permit.js'
 import type { RequestForm } from '../policy/rules.js'
 import type { AddressTrace, TraceStep } from '../policy/trace.js'
 import { resolveGranted } from '../upstream/granted-host.js'
+import type { KnownClient, UnknownClient } from './find-client.js'
 
 /** `would_deny`: passes because of mode observe. `invalid`: malformed. `dns_failed`: allowed by name, but not resolved. */
 export type Verdict = 'allow' | 'would_deny' | 'deny' | 'invalid' | 'dns_failed'
@@ -96,27 +96,29 @@ export async function explainRequest(
   if (request.method === 'TRACE' && !trace.enabled) {
     return refused(base, 'deny', traceDisabled(resourceMethods({ trace: false, extra: methods.extra })))
   }
-  return await judgeHost(base, { ...authority, rules: client.rules }, parts)
+  return await judgeHost(base, authority, client, parts)
 }
 
 async function judgeHost(
   base: Base,
-  { host, port, rules }: Pick<Authority, 'host' | 'port'> & Pick<KnownClient, 'rules'>,
+  { host, port }: Pick<Authority, 'host' | 'port'>,
+  client: KnownClient,
   parts: ExplainParts,
 ): Promise<Explanation> {
+  const { rules, mode, modePath } = client
   const { form, method } = base.request
   const { policy, resolver } = parts
-  const asked = { form, method, host, port, rules }
+  const asked = { form, method, host, port, rules, mode }
   const decision = policy.admit(asked)
   const { rule } = decision
   const isBehindParent = parts.noProxy !== undefined && parts.noProxy.entryFor(host) === undefined
-  const { steps } = policy.trace(asked, { isBehindParent })
+  const { steps } = policy.trace(asked, { isBehindParent, modePath })
   const traced = { ...base, rule, steps: [...base.steps, ...steps] }
   if (decision.kind === 'deny') return { ...traced, verdict: 'deny', refusal: answerTo(decision, form) }
   const { grant, wouldDeny } = decision
   let granted = grant
   const passed = (judged: Base & Pick<Explanation, 'rule' | 'lookup'>): Explanation => {
-    const notes = notesOn(base.request, granted, parts)
+    const notes = [...notesOn(base.request, granted, parts), ...limitNotes(client)]
     if (wouldDeny === undefined) return { ...judged, notes, verdict: 'allow' }
     return { ...judged, notes, verdict: 'would_deny', refusal: answerTo(wouldDeny, form) }
   }
@@ -200,6 +202,12 @@ function notesOn({ form, websocket }: RequestLine, grant: Grant, parts: ExplainP
   return notes
 }
 
+/** The limits that the entry of the client sets itself. */
+function limitNotes({ path, ownLimits }: KnownClient): string[] {
+  if (ownLimits.length === 0) return []
+  return [`${formatPath([...path, 'limits'])} sets ${ownLimits.join(', ')}`]
+}
+
 /** The route of the request, if there is a parent proxy. */
 function parentNotes({ host }: Grant, { config, noProxy }: ExplainParts): string[] {
   if (config.parent === undefined || noProxy === undefined) return []
@@ -240,74 +248,6 @@ function answerOf({ status, reason, message, detail }: ProxyError): Refusal {
 /** A refused CONNECT gets 403, also where a forwarded request gets 508. */
 function answerTo({ status, reason, message, detail }: Denial, form: RequestForm): Refusal {
   return { status: form === 'connect' ? 403 : status, reason, message, detail }
-}
-
-type Entry = Config['clients'][number]
-
-export interface KnownClient {
-  readonly kind: 'known'
-  readonly name: string
-  /** Undefined when the entry was given by its name. */
-  readonly address: string | undefined
-  readonly path: Path
-  readonly rules: Entry['rules']
-  /** The entries that contain the address, up to the one that decides. */
-  readonly steps: readonly TraceStep[]
-}
-
-export interface UnknownClient {
-  readonly kind: 'unknown'
-  readonly address: string
-  readonly steps: readonly TraceStep[]
-  /** What is missing: name and password if an entry with the address requires them, or a certificate. */
-  readonly lacks: 'credentials' | 'certificate' | 'entry'
-}
-
-/**
- * Finds the client of an explanation: an entry of `clients` by its name, or a client that connects from an address without
- * credentials.
- * @param text an IP address, the name of an entry, or `unix` for a Unix socket
- * @throws RangeError with one clause when it is neither
- */
-export function findClient(clients: Config['clients'], text: string): KnownClient | UnknownClient {
-  const index = clients.findIndex(({ name }) => name === text)
-  const ip = text === UNIX_CLIENT && index === -1 ? UNIX_CLIENT : parseSocketAddress(text)
-  if (ip !== undefined) return findByAddress(clients, text, ip)
-  const entry = clients[index]
-  if (entry === undefined) {
-    const names = clients.map(({ name }) => name).join(', ') || 'none'
-    throw new RangeError(
-      `expected an IP address or the name of a client (${names}), found ${JSON.stringify(text)}`,
-    )
-  }
-  const path = ['clients', index]
-  return { kind: 'known', name: text, address: undefined, path, rules: entry.rules, steps: [] }
-}
-
-function findByAddress(
-  clients: Config['clients'],
-  address: string,
-  ip: IpAddress | typeof UNIX_CLIENT,
-): KnownClient | UnknownClient {
-  const steps: TraceStep[] = []
-  let lacks: UnknownClient['lacks'] = 'entry'
-  for (const [index, entry] of clients.entries()) {
-    const path: Path = ['clients', index]
-    const say = (verdict: TraceStep['verdict'], text: string) =>
-      steps.push({ verdict, path, text: `${formatPath(path)} ${entry.name} ${text}` })
-    if (!holdsAddress(entry, ip)) continue
-    if (entry.certificate !== undefined) {
-      if (lacks === 'entry') lacks = 'certificate'
-      say('skip', 'needs credentials (a client certificate)')
-    } else if (entry.basic !== undefined) {
-      lacks = 'credentials'
-      say('skip', 'needs credentials (name and password)')
-    } else {
-      say('pass', `holds ${address}`)
-      return { kind: 'known', name: entry.name, address, path, rules: entry.rules, steps }
-    }
-  }
-  return { kind: 'unknown', address, steps, lacks }
 }
 
 export interface RequestLine {

@@ -3,6 +3,7 @@
  * does, by the same code, and asks no DNS unless it is told to.
  */
 import { type Case, expectationText, judgeCase, parseCases } from '../advice/cases.js'
+import { describeModes, observedClients } from '../config/client-modes.js'
 import type { Config } from '../config/schema.js'
 import { ConfigError, escapeUnprintable, formatProblem } from '../config/problem.js'
 import { decodeUtf8, readBytes, unreadable } from '../config/yaml-file.js'
@@ -46,8 +47,9 @@ export async function runTest(args: TestArguments, host: TestHost): Promise<numb
     else files.push(read)
   }
   if (!isUsable) return EXIT.config
-  if (loaded.config.mode === 'observe') {
-    io.stderr('sluice: mode is observe: what would be denied counts as denied here, though it passes\n')
+  if (observedClients(loaded.config).length > 0) {
+    const modes = describeModes(loaded.config)
+    io.stderr(`sluice: mode is ${modes}: what would be denied counts as denied here, though it passes\n`)
   }
   const explainer = createExplainer(loaded, host, args.dns)
   let failed = 0

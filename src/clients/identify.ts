@@ -11,6 +11,7 @@ import type { CancelSignal } from '../exchange.js'
 import { type BasicCredentials, parseProxyAuthorization } from '../http/basic-credentials.js'
 import type { FieldSection } from '../http/field-section.js'
 import { BoundedMap } from '../limits/bounded-map.js'
+import { type ClientLimits, limitsOfEntry } from '../limits/client-limits.js'
 import { cidrContains } from '../net/cidr.js'
 import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
 import { certificateHolder, type ClientCertificate, matchesCertificate } from '../tls/client-certificate.js'
@@ -29,8 +30,14 @@ import {
 
 export type ClientEntry = Config['clients'][number]
 
+/** An entry with the limits that its clients meet, its own or those of the configuration. */
+interface LimitedEntry extends Omit<ClientEntry, 'limits'> {
+  readonly limits: ClientLimits
+}
+
 /** The entry that decided: its name, the rules it may use, and what had to be proved to it. */
-export interface Client extends Pick<ClientEntry, 'name' | 'rules' | 'basic' | 'certificate'> {
+export interface Client
+  extends Pick<LimitedEntry, 'name' | 'rules' | 'mode' | 'limits' | 'basic' | 'certificate'> {
   /**
    * Who has proved that, for people to read: the name that a password belongs to, or the holder of a certificate. Undefined
    * where the entry asks for neither, whatever the request shows: nobody has checked that, and limits do not count by it.
@@ -57,6 +64,8 @@ export interface ClientsOptions {
   readonly attempts: Pick<FailedAttempts, 'waitSeconds' | 'begin'>
   /** Random bytes, made once a start. */
   readonly key: Uint8Array
+  /** What clients meet whose entry sets no limits of its own. */
+  readonly limits: Config['limits']
 }
 
 /** In place of the address of a client that has none. */
@@ -65,9 +74,9 @@ export const UNIX_CLIENT = 'unix'
 /** What an address means. */
 interface Place {
   /** Those whose blocks hold it, up to the first that asks for nothing more. */
-  readonly entries: readonly ClientEntry[]
+  readonly entries: readonly LimitedEntry[]
   /** The first of them, where it asks for nothing more. */
-  readonly client: ClientEntry | undefined
+  readonly client: LimitedEntry | undefined
   /** What failed attempts and connections are counted under. */
   readonly source: string
 }
@@ -77,16 +86,18 @@ const MAX_REMEMBERED = 10_000
 const NOWHERE: Place = { entries: [], client: undefined, source: '' }
 
 export class Clients {
-  readonly #entries: readonly ClientEntry[]
+  readonly #entries: readonly LimitedEntry[]
   /** Of the entries that are not for all names of their file. */
-  readonly #users: ReadonlyMap<ClientEntry, ReadonlySet<string>>
+  readonly #users: ReadonlyMap<LimitedEntry, ReadonlySet<string>>
   readonly #check: CredentialCheck
   readonly #attempts: ClientsOptions['attempts']
   readonly #places = new BoundedMap<string, Place>(MAX_REMEMBERED)
 
-  constructor(entries: readonly ClientEntry[], { htpasswd, attempts, ...check }: ClientsOptions) {
-    this.#entries = entries
-    this.#users = new Map(entries.flatMap(entry => (entry.users ? [[entry, new Set(entry.users)]] : [])))
+  constructor(entries: readonly ClientEntry[], { htpasswd, attempts, limits, ...check }: ClientsOptions) {
+    this.#entries = entries.map(entry => ({ ...entry, limits: limitsOfEntry(entry, limits) }))
+    this.#users = new Map(
+      this.#entries.flatMap(entry => (entry.users ? [[entry, new Set(entry.users)]] : [])),
+    )
     this.#check = new CredentialCheck(htpasswd, check)
     this.#attempts = attempts
   }
@@ -114,9 +125,9 @@ export class Clients {
     return clientAccount(client, requester, this.sourceOf(requester.clientAddress))
   }
 
-  /** The name of the client that the address alone makes it, whatever a request would say. */
-  nameAt(address: string): string | undefined {
-    return this.#place(address).entries.find(decidesByAddress)?.name
+  /** The client that the address alone makes it, whatever a request would say. */
+  clientAt(address: string): Client | undefined {
+    return this.#place(address).entries.find(decidesByAddress)
   }
 
   /** What an address is counted under, together with others of the same client. */
@@ -211,24 +222,30 @@ export class Clients {
 }
 
 /** Whether an entry is for clients with this address; one that names neither is for all. */
-export function holdsAddress({ cidr, unix }: ClientEntry, ip: IpAddress | typeof UNIX_CLIENT): boolean {
+export function holdsAddress(
+  { cidr, unix }: Pick<ClientEntry, 'cidr' | 'unix'>,
+  ip: IpAddress | typeof UNIX_CLIENT,
+): boolean {
   if (ip === UNIX_CLIENT) return cidr === undefined
   return unix !== true && (cidr === undefined || cidr.some(block => cidrContains(block, ip)))
 }
 
 /** Whether whoever connects from its addresses needs nothing else. */
-export function decidesByAddress({ basic, certificate }: ClientEntry): boolean {
+export function decidesByAddress({
+  basic,
+  certificate,
+}: Pick<ClientEntry, 'basic' | 'certificate'>): boolean {
   return basic === undefined && certificate === undefined
 }
 
 /** The entry, met without a password, with the holder of the certificate that it asks for. */
-function withHolder(entry: ClientEntry, { clientCertificate }: Requester): Client {
+function withHolder(entry: LimitedEntry, { clientCertificate }: Requester): Client {
   if (entry.certificate === undefined) return entry
   return { ...entry, user: certificateHolder(clientCertificate) }
 }
 
 /** The answer where no password can help. */
-function refuseForGood(requester: Requester, entries: readonly ClientEntry[]): ProxyError {
+function refuseForGood(requester: Requester, entries: readonly LimitedEntry[]): ProxyError {
   const { clientAddress: address, clientCertificate } = requester
   if (entries.length === 0)
     return address === UNIX_CLIENT ? unknownUnixClient(address) : unknownAddress(address)
@@ -240,7 +257,7 @@ function refuseForGood(requester: Requester, entries: readonly ClientEntry[]): P
 /** What is wrong with a certificate that might have met the condition of one of these. */
 function certificateError(
   { clientCertificate: certificate }: Requester,
-  entries: readonly ClientEntry[],
+  entries: readonly LimitedEntry[],
 ): string | undefined {
   if (certificate?.kind !== 'invalid') return undefined
   return entries.some(entry => entry.certificate !== undefined) ? certificate.error : undefined

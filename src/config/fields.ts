@@ -59,14 +59,20 @@ export function parsedItems<Input extends z.ZodType<string | string[]>, T>(
   )
 }
 
-/** A map with these keys and no others; the issue's message has one line for each unknown key. */
-export function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
+/**
+ * A map with these keys and no others; the issue's message has one line for each unknown key.
+ * @param elsewhere keys that belong to another section, each with the clause that says so
+ */
+export function section<Shape extends z.core.$ZodLooseShape>(
+  shape: Shape,
+  elsewhere: Readonly<Record<string, string>> = {},
+) {
   const known = Object.keys(shape)
   const expected = `expected a map of ${known.join(', ')}`
   return z.strictObject(shape, {
     error: issue =>
       issue.code === 'unrecognized_keys'
-        ? issue.keys.map(key => unknownKey(key, known)).join('\n')
+        ? issue.keys.map(key => unknownKey(key, known, elsewhere)).join('\n')
         : expected,
   })
 }
@@ -201,8 +207,14 @@ export const EXPECTED_CIDRS = 'a list of addresses, such as ["10.0.0.0/8", "192.
 
 export const NOT_IN_KEYS = 'variables are read in values, and not in keys'
 
-function unknownKey(key: string, known: readonly string[]): string {
+function unknownKey(
+  key: string,
+  known: readonly string[],
+  elsewhere: Readonly<Record<string, string>>,
+): string {
   if (hasVariables(key)) return `unknown key ${quoteKey(key)}; ${NOT_IN_KEYS}`
+  const belongs = Object.hasOwn(elsewhere, key) ? elsewhere[key] : undefined
+  if (belongs !== undefined) return `unknown key ${quoteKey(key)}; it ${belongs}`
   const near = nearest(key, known)
   const hint = near === undefined ? `expected ${known.join(', ')}` : `did you mean ${quoteKey(near)}?`
   return `unknown key ${quoteKey(key)}; ${hint}`

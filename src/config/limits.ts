@@ -1,4 +1,7 @@
-/** The keys of `limits`: times, sizes, and the counts and rates that clients share the proxy by. */
+/**
+ * The keys of `limits`: times, sizes, and the counts and rates that clients share the proxy by; and those of them that an
+ * entry of `clients` may have for itself.
+ */
 import * as z from 'zod'
 import { duration, section, size, wholeNumber } from './fields.js'
 
@@ -6,6 +9,8 @@ import { duration, section, size, wholeNumber } from './fields.js'
 const LONGEST = '24d'
 
 const count = () => wholeNumber(1, 1_000_000)
+const byteCount = () => size('1KiB', '1000000GiB')
+const tunnelTime = () => duration('10ms', LONGEST)
 
 export const limits = section({
   connections: count()
@@ -27,7 +32,7 @@ export const limits = section({
     .describe('Most requests a second of one client, and most in one burst. Left out: no limit.')
     .meta({ examples: [100] }),
   bytes_per_hour: z
-    .exactOptional(size('1KiB', '1000000GiB'))
+    .exactOptional(byteCount())
     .describe(
       'Most bytes an hour of one client, both directions together; then its tunnels are closed. Left out: no limit.',
     )
@@ -41,10 +46,10 @@ export const limits = section({
   body_min_rate: size('0B', '1GiB')
     .prefault('1KiB')
     .describe('Slowest request body, in bytes a second over `body_idle`; `0B` is no limit.'),
-  tunnel_idle: duration('10ms', LONGEST)
+  tunnel_idle: tunnelTime()
     .prefault('10m')
     .describe('Longest silence of a tunnel, both directions together.'),
-  tunnel_lifetime: duration('10ms', LONGEST).prefault('24h').describe('Longest life of a tunnel.'),
+  tunnel_lifetime: tunnelTime().prefault('24h').describe('Longest life of a tunnel.'),
   connect_timeout: duration('10ms', '1h')
     .prefault('10s')
     .describe('Longest wait for an upstream connection, over all addresses.'),
@@ -88,4 +93,71 @@ export const limits = section({
   headerBytes: file.header_bytes,
   headerFields: file.header_fields,
   targetBytes: file.target_bytes,
+}))
+
+/** Keys of `limits` that an entry cannot have: they apply before the client is known, or to what all clients share. */
+const SHARED_KEYS = [
+  'connections',
+  'dns_lookups',
+  'body_min_rate',
+  'connect_timeout',
+  'header_timeout',
+  'body_idle',
+  'keepalive_idle',
+  'response_timeout',
+  'header_bytes',
+  'header_fields',
+  'target_bytes',
+]
+const SHARED = 'is the same for all clients: it belongs to `limits` at the top of the file'
+
+/**
+ * `limits` of an entry of `clients`, each in place of the key of the same name at the top of the file, except for `tunnels`,
+ * which is one limit more: that of all clients of the entry together.
+ */
+export const clientLimits = section(
+  {
+    tunnels: z
+      .exactOptional(count())
+      .describe('Most tunnels of all clients of the entry together, besides `limits.tunnels`.')
+      .meta({ examples: [2000] }),
+    connections_per_client: z
+      .exactOptional(count())
+      .describe('Most connections from one address; only of entries without `basic` and `certificate`.')
+      .meta({ examples: [500] }),
+    tunnels_per_client: z
+      .exactOptional(count())
+      .describe('Most tunnels of one client.')
+      .meta({ examples: [100] }),
+    requests_per_second: z
+      .exactOptional(count())
+      .describe('Most requests a second of one client, and in one burst.')
+      .meta({ examples: [50] }),
+    bytes_per_hour: z
+      .exactOptional(byteCount())
+      .describe('Most bytes an hour of one client, both directions together; then its tunnels are closed.')
+      .meta({ examples: ['10GiB'] }),
+    dns_lookups_per_client: z
+      .exactOptional(count())
+      .describe('Most names that one client waits for, in each worker process.')
+      .meta({ examples: [100] }),
+    tunnel_idle: z
+      .exactOptional(tunnelTime())
+      .describe('Longest silence of a tunnel, both directions together.')
+      .meta({ examples: ['5m'] }),
+    tunnel_lifetime: z
+      .exactOptional(tunnelTime())
+      .describe('Longest life of a tunnel.')
+      .meta({ examples: ['8h'] }),
+  },
+  Object.fromEntries(SHARED_KEYS.map(key => [key, SHARED])),
+).transform(file => ({
+  connectionsPerClient: file.connections_per_client,
+  tunnels: file.tunnels,
+  tunnelsPerClient: file.tunnels_per_client,
+  requestsPerSecond: file.requests_per_second,
+  bytesPerHour: file.bytes_per_hour,
+  dnsLookupsPerClient: file.dns_lookups_per_client,
+  tunnelIdleMs: file.tunnel_idle,
+  tunnelLifetimeMs: file.tunnel_lifetime,
 }))

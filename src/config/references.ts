@@ -12,6 +12,7 @@ import { classifyAddress } from '../net/address-class.js'
 import { parseHostPattern, serializeHostPattern } from '../net/host-pattern.js'
 import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import { EXPECTED_HOSTS, EXPECTED_NAME, isName, NOT_IN_KEYS } from './fields.js'
+import { checkClientConditions } from './client-conditions.js'
 import { checkDirectories } from './directories.js'
 import {
   DEFAULT_ADMIN,
@@ -40,9 +41,7 @@ export function checkReferences(root: Located, folder: string, texts: Texts): Fa
     ...repeatedExtraMethods(root),
     ...unknownMethods(root),
     ...repeatedClientNames(root, texts),
-    ...clientConditions(root),
-    ...unixWithAddress(root),
-    ...usersWithoutFile(root),
+    ...checkClientConditions(root),
     ...crlWithoutAuthority(root),
     ...repeatedAddresses(root),
     ...cidrOfUnixAdmin(root),
@@ -152,58 +151,6 @@ function repeatedClientNames(root: Located, texts: Texts): Fault[] {
     const isBeside = file === texts.place(offset).file
     const where = isBeside ? 'above' : `in ${file ?? 'the configuration file'}, line ${line}`
     return `the client name ${quoteKey(word)} is taken by an entry ${where}`
-  })
-}
-
-/** The conditions other than `certificate`; `users` without `basic` is reported separately. */
-const CONDITIONS = ['cidr', 'unix', 'basic', 'users'] as const
-
-/** An entry without a condition would match every client; one with `certificate` none, if no certificates are requested. */
-function clientConditions(root: Located): Fault[] {
-  const asksForCertificates = valueAt(root, 'listen', 'tls', 'client_ca') !== undefined
-  return entries(valueAt(root, 'clients')).flatMap(([client, node]) => {
-    const certificate = node.children.get('certificate')
-    if (certificate !== undefined) {
-      const path: Path = ['clients', client, 'certificate']
-      if (certificate.value !== null && certificate.children.size === 0) {
-        return [
-          {
-            offset: certificate.key,
-            path,
-            message: 'expected san or subject; for any certificate write `subject: ["*"]`',
-          },
-        ]
-      }
-      const message = 'certificates are not requested; set client_ca in listen.tls'
-      return asksForCertificates ? [] : [{ offset: certificate.key, path, message }]
-    }
-    if (node.children.size === 0 || CONDITIONS.some(key => node.children.has(key))) return []
-    const path: Path = ['clients', client]
-    const message =
-      'expected cidr, unix, basic or certificate: without one the entry would match every client'
-    return [{ offset: node.key, path, message }]
-  })
-}
-
-/** Entries that never match: a connection over a Unix socket has neither an address nor a certificate. */
-function unixWithAddress(root: Located): Fault[] {
-  return [...(valueAt(root, 'clients')?.children ?? [])].flatMap(([client, { children }]) => {
-    const unix = children.get('unix')
-    const other = (['cidr', 'certificate'] as const).find(key => children.has(key))
-    if (unix?.value !== true || other === undefined) return []
-    const message = `no client meets it together with ${other}: a connection over a Unix socket has none`
-    return [{ offset: unix.key, path: ['clients', client, 'unix'], message }]
-  })
-}
-
-/** `users` without a password file, which would have no effect. */
-function usersWithoutFile(root: Located): Fault[] {
-  return entries(valueAt(root, 'clients')).flatMap(([client, { children }]) => {
-    const users = children.get('users')
-    if (users === undefined || children.has('basic')) return []
-    const message =
-      'users needs passwords; add basic: { htpasswd_file: FILE }, which several entries may share'
-    return [{ offset: users.key, path: ['clients', client, 'users'], message }]
   })
 }
 

@@ -31,7 +31,7 @@ import {
   trueOrFalse,
 } from './fields.js'
 import type { DeepReadonly } from './freeze.js'
-import { limits } from './limits.js'
+import { clientLimits, limits } from './limits.js'
 import { listen } from './listen.js'
 import { methods, resourceMethod, TOKEN_PATTERN, trace } from './methods.js'
 import { origins } from './origins.js'
@@ -50,6 +50,7 @@ const EXPECTED_FILES = 'a list of files, such as [hosts.txt]'
 const PRIVATE_CIDRS = ['127.0.0.0/8', '::1/128', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
 
 const sniModes = ['none', 'verify'] as const
+const modes = ['enforce', 'observe'] as const
 
 const connect = section({
   ports: ports()
@@ -151,6 +152,17 @@ const client = section({
     .meta({ title: 'a list of rule names, or all' })
     .prefault('all')
     .describe('The rules that they may use: `all`, or a list of names; `[]` is none.'),
+  mode: z
+    .exactOptional(oneOf(modes))
+    .describe(
+      'In place of `mode` at the top of the file, for these clients. See [mode: observe](#mode-observe).',
+    )
+    .meta({ examples: ['observe'] }),
+  limits: z
+    .exactOptional(clientLimits)
+    .describe(
+      'Limits of their own, each in place of the key of the same name in `limits` at the top of the file. See [Limits of an entry](#limits-of-an-entry).',
+    ),
 }).meta({ anyOf: ['cidr', 'unix', 'basic', 'certificate'].map(key => ({ required: [key] })) })
 
 const clients = list(client, 'a list of clients, each with name and cidr, unix, basic or certificate')
@@ -166,7 +178,9 @@ const hostsFile = (example: string) => {
   return z.exactOptional(files).meta({ title, examples: [example] })
 }
 
-const rule = section({
+const OF_CLIENTS = 'belongs to an entry of `clients`, or to the top of the file'
+
+const ruleKeys = {
   hosts: z
     .exactOptional(nonEmptyList(ruleHostPattern, EXPECTED_HOSTS))
     .describe(
@@ -204,7 +218,14 @@ const rule = section({
       'In place of `connect.sni`: `verify` applies to its hosts whichever rule allows them, `none` to what this rule allows.',
     )
     .meta({ examples: ['verify'] }),
-})
+}
+
+/**
+ * Rules have neither `mode` nor `limits`: several may allow a request, in no order, each by itself. So one that is only
+ * observed would open the hosts that it names whatever the others say of them, and a limit of one would hold for nobody
+ * whom another one allows the same.
+ */
+const rule = section(ruleKeys, { mode: OF_CLIENTS, limits: OF_CLIENTS })
   .meta({ anyOf: ['hosts', 'hosts_file'].map(key => ({ required: [key] })) })
   .transform(({ hosts = [], hosts_file: hostsFile = [], addresses_only: addressesOnly, ...rest }) => ({
     ...rest,
@@ -333,7 +354,7 @@ export const configSchema = section({
     ),
   listen: listen.prefault({}),
   workers,
-  mode: oneOf(['enforce', 'observe'])
+  mode: oneOf(modes)
     .prefault('enforce')
     .describe(
       '`observe` lets pass what no rule allows and logs it as `would_deny`; addresses and clients stay enforced.',

@@ -5,6 +5,8 @@ import { type HostPattern, serializeHostPattern } from '../net/host-pattern.js'
 import { ipAddressFromBytes } from '../net/ip-address.js'
 import { parseListenAddress } from './listen-address.js'
 import type { ConfigFiles } from './files.js'
+import { namesOf } from './client-modes.js'
+import { findLimitWarnings } from './limit-warnings.js'
 import { findOpenDoors } from './open-doors.js'
 import { type Path, quoteKey } from './problem.js'
 import type { Config } from './schema.js'
@@ -25,7 +27,34 @@ export function findWarnings(root: Located, config: Config, files: Pick<ConfigFi
     ...originsForEveryHost(root, config),
     ...withoutEffectBehindParent(root, config, files),
     ...cacheOverrides(root, config),
+    ...limitsNeverReached(root, config),
+    ...observing(root, config),
   ]
+}
+
+function limitsNeverReached(root: Located, config: Config): Fault[] {
+  const at = (path: Path): Located | undefined => valueAt(root, ...path)
+  return findLimitWarnings(config, path => at(path) !== undefined).map(({ path, message }) => ({
+    offset: at(path)?.start ?? 0,
+    path,
+    message,
+  }))
+}
+
+/** A mode that allows everything except addresses should not be forgotten at the end of a rollout. */
+function observing(root: Located, config: Config): Fault[] {
+  const { mode, clients } = config
+  const own = clients.flatMap((entry, index): Fault[] => {
+    if (entry.mode !== 'observe') return []
+    const path: Path = ['clients', index, 'mode']
+    const message = `observe: what no rule allows ${entry.name} passes, and is only logged (would_deny)`
+    return [{ offset: valueAt(root, ...path)?.start ?? 0, path, message }]
+  })
+  const observed = clients.filter(entry => entry.mode === undefined).map(({ name }) => name)
+  if (mode !== 'observe' || observed.length === 0) return own
+  const whom = observed.length === clients.length ? 'all clients' : namesOf(observed)
+  const message = `observe: what no rule allows ${whom} passes, and is only logged (would_deny)`
+  return [{ offset: valueAt(root, 'mode')?.start ?? 0, path: ['mode'], message }, ...own]
 }
 
 function withoutClients(root: Located, { clients }: Config): Fault[] {

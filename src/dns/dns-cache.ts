@@ -10,7 +10,7 @@
  * memory.
  */
 import { ProxyError } from '../errors.js'
-import type { FairQueue, QueueClient, QueuedWork } from '../limits/fair-queue.js'
+import type { FairQueue, QueueClient, QueuedWork, QueueShare } from '../limits/fair-queue.js'
 import { isNotFound } from '../upstream/failures.js'
 import type { Answer, NameSource } from './lookup.js'
 
@@ -79,14 +79,15 @@ export class DnsCache {
    * Returns the cached answer, which may be a failure, or starts a query. If the source cannot end a query, it
    * continues when nobody waits for it any more, and its answer is cached.
    * @param client for which the query is counted
+   * @param share of the client, if it has one of its own
    * @throws ProxyError 429 or 503 when too many queries wait
    */
-  ask(name: string, client: QueueClient): PendingLookup {
+  ask(name: string, client: QueueClient, share?: QueueShare): PendingLookup {
     const cached = this.#fresh(name)
     const entry = cached ?? this.#create(name)
     const { answer, lookup } = entry
     if (lookup === undefined) return { answer, isWaiting: false, leave() {} }
-    const leave = lookup.join(client)
+    const leave = lookup.join(client, share)
     if (cached === undefined) this.#put(name, entry)
     return {
       answer,

@@ -6,7 +6,7 @@ import type { Config } from '../config/schema.js'
 import { errorCode, ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
 import type { Descriptors } from '../limits/descriptors.js'
-import { FairQueue, type QueueLimits } from '../limits/fair-queue.js'
+import { FairQueue, type QueueLimits, type QueueShare } from '../limits/fair-queue.js'
 import { type LimitName, limitReached } from '../limits/refusals.js'
 import { isNotFound, outOfDescriptors, dnsTimeout, dnsQueueTimeout } from '../upstream/failures.js'
 import { type PendingLookup, DnsCache } from './dns-cache.js'
@@ -21,12 +21,14 @@ import {
 } from './lookup.js'
 import { systemNames, type SystemNamesOptions } from './system-names.js'
 
-/** For whom a name is resolved. Both members are read only if it has to be waited for. */
+/** For whom a name is resolved. Its members are read only if it has to be waited for. */
 export interface ResolveOptions {
   /** Ends the wait. */
   readonly signal: CancelSignal
   /** The account for the limits of each client; absent for names from the configuration. */
   readonly account?: string
+  /** How many names the client may wait for, where its entry says so. */
+  readonly share?: QueueShare | undefined
 }
 
 /** A name that has addresses. */
@@ -88,7 +90,7 @@ export function createResolver(
         if (found === undefined) {
           wait ??= new Wait(name, timeoutMs, options.signal)
           if (options.signal.aborted) throw options.signal.reason
-          const asked = cache.ask(completion, options.account)
+          const asked = cache.ask(completion, options.account, options.share)
           try {
             found = await wait.until(asked)
           } catch (error) {
@@ -219,10 +221,10 @@ export class Lookups {
     this.queue = new FairQueue({
       limits: lookupLimits(config),
       atOnce: this.#atOnce(config),
-      refuse: (limit, value) => {
+      refuse: (limit, value, key) => {
         const name = limit === 'inAll' ? 'dns_lookups' : 'dns_lookups_per_client'
         onRejected(name)
-        return limitReached(name, String(value))
+        return limitReached(name, String(value), { key })
       },
     })
   }

@@ -22,10 +22,11 @@ import { forwardedPhrase } from '../http/reason-phrase.js'
 import { trailerFields } from '../http/trailers.js'
 import type { Via } from '../http/via.js'
 import type { ReceivedHead } from '../http1/response-reader.js'
+import { keyOfReason } from '../limits/client-limits.js'
 import { type CacheOutcome, type HandlerName, type Measured, Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
 import type { Cancel, Flow, Retry, Sender, UpstreamEvents, UpstreamRequest } from '../upstream/sender.js'
-import { Pump, type PumpLimits, type OpenTunnels } from '../tunnel/pump.js'
+import { Pump, type OpenTunnels } from '../tunnel/pump.js'
 
 /** Fields that are generated from what is known of the response, so the received ones are dropped. */
 const RESPONSE_DROPPED = fieldSet('content-length')
@@ -44,8 +45,6 @@ export interface RelayOptions {
   readonly requestIdleMs: number
   /** Milliseconds from the last byte of the request to the head of the response. */
   readonly responseTimeoutMs: number
-  /** The limits of an upgraded connection. */
-  readonly pumpLimits: PumpLimits
   /** Each upgraded connection is registered here, so that it can be closed from outside. */
   readonly tunnels: OpenTunnels
 }
@@ -259,7 +258,6 @@ class Relay implements UpstreamEvents {
     const pump = new Pump(
       { socket: switched.socket, early: [switched.rest] },
       { socket, early: [rest] },
-      this.#options.pumpLimits,
       this.#options.now,
     )
     this.#options.tunnels.open(pump, this.#admitted, {
@@ -269,7 +267,8 @@ class Relay implements UpstreamEvents {
       connectMs: this.#measured.connectMs,
     })
     void pump.finished.then(({ bytesUp, bytesDown, reason }) => {
-      const measured = { ...this.#measured, bytesUp, bytesDown }
+      const limit = keyOfReason(reason, this.#admitted.limits)
+      const measured = { ...this.#measured, bytesUp, bytesDown, ...(limit === undefined ? {} : { limit }) }
       this.#finish(Outcome.complete(this.#handler, head.status, measured, reason))
     })
   }

@@ -22,12 +22,23 @@ export interface QueueLimits {
 /** What limits for each client are counted under; undefined for the proxy's own. */
 export type QueueClient = string | undefined
 
+/** What a client may want where that is set for it alone. */
+export interface QueueShare {
+  /** In place of `perClient` of the queue. */
+  readonly perClient: number
+  /** The key of the configuration that sets it. */
+  readonly key: string
+}
+
 export interface FairQueueOptions {
   readonly limits: QueueLimits
   /** How much may run at a time. */
   readonly atOnce: number
-  /** Makes what those are told who find no place, 429 for `perClient` and 503 for `inAll`; called once for each. */
-  readonly refuse: (limit: keyof QueueLimits, value: number) => ProxyError
+  /**
+   * Makes the error of those who find no place, 429 for `perClient` and 503 for `inAll`; called once for each.
+   * @param key of the configuration, where the limit is set for the client alone
+   */
+  readonly refuse: (limit: keyof QueueLimits, value: number, key?: string) => ProxyError
 }
 
 /** One piece of work, for whoever wants its answer. */
@@ -50,10 +61,11 @@ export interface QueuedWork<Answer> {
   readonly isWaiting: boolean
   /**
    * One more wants it.
+   * @param share of the client, where it has one of its own
    * @returns what ends that; to be called once
    * @throws ProxyError 429 when the client has its share, 503 when there is as much as there may be
    */
-  join(client: QueueClient): () => void
+  join(client: QueueClient, share?: QueueShare): () => void
 }
 
 export class FairQueue<Answer> {
@@ -94,10 +106,10 @@ export class FairQueue<Answer> {
     return new Job(work, this.#join)
   }
 
-  readonly #join = (job: Job<Answer>, client: QueueClient): (() => void) => {
+  readonly #join: Join<Answer> = (job, client, share) => {
     if (job.state === 'over') return () => {}
     const account = this.#accounts.get(client) ?? newAccount(client)
-    this.#admit(account, job)
+    this.#admit(account, job, share)
     this.#accounts.set(client, account)
     account.wanted.set(job, (account.wanted.get(job) ?? 0) + 1)
     job.wantedBy.add(account)
@@ -113,11 +125,12 @@ export class FairQueue<Answer> {
     return () => this.#leave(account, job)
   }
 
-  #admit(account: Account<Answer>, job: Job<Answer>): void {
+  #admit(account: Account<Answer>, job: Job<Answer>, share: QueueShare | undefined): void {
     const { client, wanted } = account
     if (client === undefined) return
-    const { inAll, perClient } = this.#limits
-    if (wanted.size >= perClient && !wanted.has(job)) throw this.#refuse('perClient', perClient)
+    const { inAll } = this.#limits
+    const perClient = share?.perClient ?? this.#limits.perClient
+    if (wanted.size >= perClient && !wanted.has(job)) throw this.#refuse('perClient', perClient, share?.key)
     if (job.state !== 'new' || this.#size < inAll) return
     const error = this.#refuse('inAll', inAll)
     const last = this.#lastOfMost(account.waiting.size + 1)
@@ -230,16 +243,18 @@ function newAccount<Answer>(client: QueueClient): Account<Answer> {
   return { client, wanted: new Map(), waiting: new Set(), running: 0 }
 }
 
+type Join<Answer> = (job: Job<Answer>, client: QueueClient, share?: QueueShare) => () => void
+
 class Job<Answer> implements QueuedWork<Answer> {
   readonly answer: Promise<Answer>
   readonly work: QueueWork<Answer>
   readonly controller = new AbortController()
   readonly wantedBy = new Set<Account<Answer>>()
   state: 'new' | 'waiting' | 'running' | 'over' = 'new'
-  readonly #join: (job: Job<Answer>, client: QueueClient) => () => void
+  readonly #join: Join<Answer>
   #resolve: (answer: Promise<Answer>) => void = () => {}
 
-  constructor(work: QueueWork<Answer>, join: (job: Job<Answer>, client: QueueClient) => () => void) {
+  constructor(work: QueueWork<Answer>, join: Join<Answer>) {
     this.work = work
     this.#join = join
     this.answer = new Promise(resolve => {
@@ -253,8 +268,8 @@ class Job<Answer> implements QueuedWork<Answer> {
     return this.state === 'waiting'
   }
 
-  join(client: QueueClient): () => void {
-    return this.#join(this, client)
+  join(client: QueueClient, share?: QueueShare): () => void {
+    return this.#join(this, client, share)
   }
 
   /** What throws instead of rejecting is a defect, and no answer; its place is free again all the same. */

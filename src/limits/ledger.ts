@@ -45,6 +45,8 @@ interface Bucket {
 interface Hour {
   endsAt: number
   bytes: number
+  /** The one that was asked for last. */
+  limit: number
 }
 
 /** The books of one process: nothing here is a promise. */
@@ -100,17 +102,18 @@ export class LocalLedger implements Ledger {
     }
     if (hour === undefined && bytes === 0) return 0
     if (hour === undefined) {
-      if (this.#hours.size >= MAX_KEYS) this.#forgetHours(now, limit)
-      hour = { endsAt: now + HOUR_MS, bytes: 0 }
+      if (this.#hours.size >= MAX_KEYS) this.#forgetHours(now)
+      hour = { endsAt: now + HOUR_MS, bytes: 0, limit }
       this.#hours.set(key, hour)
     }
+    hour.limit = limit
     hour.bytes += bytes
     return hour.bytes < limit ? 0 : (hour.endsAt - now) / 1000
   }
 
   /** Those that are over first, then those with the most left, and of those with none the one that is over first. */
-  #forgetHours(now: number, limit: number): void {
-    const used = ({ endsAt, bytes }: Hour): number => (endsAt <= now ? 0 : Math.min(bytes, limit))
+  #forgetHours(now: number): void {
+    const used = ({ endsAt, bytes, limit }: Hour): number => (endsAt <= now ? 0 : Math.min(1, bytes / limit))
     const hours = [...this.#hours].sort(([, a], [, b]) => used(a) - used(b) || a.endsAt - b.endsAt)
     for (const [key] of hours.slice(0, FORGOTTEN_KEYS)) this.#hours.delete(key)
   }

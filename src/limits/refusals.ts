@@ -7,12 +7,13 @@
  */
 import { ProxyError } from '../errors.js'
 
-/** The keys of the configuration: a closed list, for logs and metrics. */
+/** The keys of `limits`, and `client_tunnels` for `tunnels` of an entry of `clients`: a closed list, for logs and metrics. */
 export const LIMIT_NAMES = [
   'connections',
   'connections_per_client',
   'tunnels',
   'tunnels_per_client',
+  'client_tunnels',
   'requests_per_second',
   'bytes_per_hour',
   'dns_lookups',
@@ -28,7 +29,8 @@ interface Row {
   readonly status: 429 | 503
   /** The clause of the status line. */
   readonly message: string
-  readonly detail: (value: string) => string
+  /** @param key of the configuration that sets it */
+  readonly detail: (value: string, key: string) => string
   /** Whether nothing more is answered on the connection. */
   readonly close?: boolean
 }
@@ -37,64 +39,78 @@ const ROWS = {
   connections: {
     status: 503,
     message: 'the proxy has too many connections',
-    detail: value => `The proxy has as many client connections as limits.connections allows (${value}).`,
+    detail: (value, key) => `The proxy has as many client connections as ${key} allows (${value}).`,
     close: true,
   },
   connections_per_client: {
     status: 429,
     message: 'too many connections from this address',
-    detail: value =>
-      `This address has as many connections as limits.connections_per_client allows (${value}); close some, or raise it.`,
+    detail: (value, key) =>
+      `This address has as many connections as ${key} allows (${value}); close some, or raise it.`,
     close: true,
   },
   tunnels: {
     status: 503,
     message: 'the proxy has too many tunnels',
-    detail: value => `The proxy has as many tunnels as limits.tunnels allows (${value}).`,
+    detail: (value, key) => `The proxy has as many tunnels as ${key} allows (${value}).`,
   },
   tunnels_per_client: {
     status: 429,
     message: 'too many tunnels of this client',
-    detail: value =>
-      `This client has as many tunnels as limits.tunnels_per_client allows (${value}); close some, or raise it.`,
+    detail: (value, key) =>
+      `This client has as many tunnels as ${key} allows (${value}); close some, or raise it.`,
+  },
+  client_tunnels: {
+    status: 429,
+    message: 'too many tunnels of these clients',
+    detail: (value, key) =>
+      `The clients of this entry have as many tunnels together as ${key} allows (${value}); close some, or raise it.`,
   },
   requests_per_second: {
     status: 429,
     message: 'too many requests of this client',
-    detail: value =>
-      `This client has sent more requests than limits.requests_per_second allows (${value} a second, as many in one burst).`,
+    detail: (value, key) =>
+      `This client has sent more requests than ${key} allows (${value} a second, as many in one burst).`,
   },
   bytes_per_hour: {
     status: 429,
     message: 'this client has used up its bytes',
-    detail: value =>
-      `This client has passed as many bytes as limits.bytes_per_hour allows (${value}); its tunnels were closed.`,
+    detail: (value, key) =>
+      `This client has passed as many bytes as ${key} allows (${value}); its tunnels were closed.`,
   },
   dns_lookups: {
     status: 503,
     message: 'too many names wait to be looked up',
-    detail: value =>
-      `As many names are looked up or wait for it as limits.dns_lookups allows (${value}), and this one would have to wait behind them.`,
+    detail: (value, key) =>
+      `As many names are looked up or wait for it as ${key} allows (${value}), and this one would have to wait behind them.`,
   },
   dns_lookups_per_client: {
     status: 429,
     message: 'too many names of this client wait to be looked up',
-    detail: value =>
-      `This client waits for as many names to be looked up as limits.dns_lookups_per_client allows (${value}); ask for fewer at a time, or raise it.`,
+    detail: (value, key) =>
+      `This client waits for as many names to be looked up as ${key} allows (${value}); ask for fewer at a time, or raise it.`,
   },
 } as const satisfies Record<LimitName, Row>
 
-/**
- * @param value of the key, as the file writes it
- * @param waitSeconds until it may be tried again, when that is known
- */
-export function limitReached(name: LimitName, value: string, waitSeconds = RETRY_SECONDS): ProxyError {
+export interface LimitContext {
+  /** Seconds until it may be tried again, when that is known. */
+  readonly waitSeconds?: number | undefined
+  /** The key that sets the limit, where that is not the one of its name in `limits`. */
+  readonly key?: string | undefined
+}
+
+/** @param value of the key, as the file writes it */
+export function limitReached(
+  name: LimitName,
+  value: string,
+  { waitSeconds = RETRY_SECONDS, key = `limits.${name}` }: LimitContext = {},
+): ProxyError {
   const { status, message, detail, close = false }: Row = ROWS[name]
   return new ProxyError('http_request_denied', message, {
     status,
     reason: `limit_${name}`,
     close,
-    detail: detail(value),
+    detail: detail(value, key),
     fields: ['Retry-After', String(Math.max(1, Math.ceil(waitSeconds)))],
   })
 }

@@ -8,20 +8,14 @@
 import type { Config } from '../config/schema.js'
 import { serializeSize } from '../config/quantities.js'
 import type { ProxyError } from '../errors.js'
+import { type ClientLimits, keyOfEntry, keyOfLimit } from './client-limits.js'
 import { type ConnectionSlot, Slot } from './connection-slot.js'
 import { type Indexed, IndexedSet, NOT_INDEXED } from './indexed-set.js'
 import type { Ledger } from './ledger.js'
 import { type LimitName, limitReached } from './refusals.js'
 
-export type ShareLimits = Pick<
-  Config['limits'],
-  | 'connections'
-  | 'connectionsPerClient'
-  | 'tunnels'
-  | 'tunnelsPerClient'
-  | 'requestsPerSecond'
-  | 'bytesPerHour'
->
+/** The limits that all clients share, and those of connections whose client is not known by its address. */
+export type ShareLimits = Pick<Config['limits'], 'connections' | 'connectionsPerClient' | 'tunnels'>
 
 /** An exchange as far as its bytes go. */
 export interface Metered {
@@ -34,6 +28,7 @@ export interface Metered {
 export interface Entrant {
   /** What limits for each client are counted under. */
   readonly account: string
+  readonly limits: ClientLimits
   /** Whether it is a tunnel, or may become one. */
   readonly tunnel: boolean
   readonly metered: Metered
@@ -51,6 +46,8 @@ interface Demand {
   /** In the ledger. */
   readonly key: string
   readonly limit: number
+  /** Of whom the limit is, where it is not one of all clients. */
+  readonly of?: Pick<ClientLimits, 'client' | 'own'> | undefined
 }
 
 /** Connections without a place that may wait to be told so. */
@@ -62,9 +59,11 @@ const METER_MS = 1000
 export const TUNNELS = 'tunnels'
 
 export class Shares {
-  /** Whether anything is counted of every exchange, so that it needs a reservation; a tunnel always does. */
-  countsRequests: boolean
   #limits: ShareLimits
+  /** The limits of each entry of `clients` since the last reload, by its name. */
+  #clients: ReadonlyMap<string, ClientLimits> = new Map()
+  /** Whether the bytes of anything that is open may be counted. */
+  #counts = false
   readonly #ledger: Ledger
   readonly #onRejected: (limit: LimitName) => void
   readonly #open = new IndexedSet<OpenReservation>()
@@ -74,37 +73,41 @@ export class Shares {
   /** @param onRejected told of everything that is refused for a limit, connections that are closed without a word, too */
   constructor(limits: ShareLimits, ledger: Ledger, onRejected: (limit: LimitName) => void) {
     this.#limits = limits
-    this.countsRequests = countsRequests(limits)
     this.#ledger = ledger
     this.#onRejected = onRejected
   }
 
-  /** Goes on with other limits; what is held stays held, however many that is. */
-  configure(limits: ShareLimits): void {
-    const metered = this.#limits.bytesPerHour !== undefined
+  /**
+   * Goes on with other limits, also for what is open; what is held stays held, however many that is.
+   * @param clients the limits of each entry, by its name; those of an entry that is gone stay as they were
+   */
+  configure(limits: ShareLimits, clients: ReadonlyMap<string, ClientLimits>): void {
     this.#limits = limits
-    this.countsRequests = countsRequests(limits)
-    if (metered) return
-    // What passed while nobody counted is not counted now.
-    for (const reservation of this.#open) reservation.takeBytes()
+    this.#clients = clients
+    this.#counts = false
+    for (const reservation of this.#open) {
+      // What passed while nobody counted is not counted now.
+      if (reservation.limits.bytesPerHour === undefined) reservation.takeBytes()
+      reservation.limits = this.#inForce(reservation.limits)
+      this.#counts ||= reservation.limits.bytesPerHour !== undefined
+    }
   }
 
   /**
    * A connection was accepted.
    * @param source what connections from the same client have in common; undefined as long as nobody knows
    * @param shed closes it; called, now or later, when there are too many to tell each that it has no place
+   * @param client the limits of whose connection it is, where its address alone says that
    */
-  connect(source: string | undefined, shed: () => void): ConnectionSlot {
+  connect(source: string | undefined, shed: () => void, client?: ClientLimits): ConnectionSlot {
     const slot = new Slot()
-    const { connections, connectionsPerClient } = this.#limits
+    const { connections } = this.#limits
+    const { connectionsPerClient: limit } = client ?? this.#limits
     const inAll: Demand = { name: 'connections', key: 'connections', limit: connections }
     const demands: Demand[] =
       source === undefined
         ? [inAll]
-        : [
-            { name: 'connections_per_client', key: `connections ${source}`, limit: connectionsPerClient },
-            inAll,
-          ]
+        : [{ name: 'connections_per_client', key: `connections ${source}`, limit, of: client }, inAll]
     const held: string[] = []
     const answered = whenKnown(this.#reserve(demands, held), refusal => {
       if (refusal === undefined) slot.grant(() => this.#release(held))
@@ -119,23 +122,30 @@ export class Shares {
    * @returns a reservation to be released when it is over, or the refusal; a promise, which never rejects, only where the ledger
    *   gives one
    */
-  enter({ account, tunnel, metered }: Entrant): Reservation | ProxyError | Promise<Reservation | ProxyError> {
-    const { requestsPerSecond, bytesPerHour, tunnels, tunnelsPerClient } = this.#limits
+  enter({
+    account,
+    limits,
+    tunnel,
+    metered,
+  }: Entrant): Reservation | ProxyError | Promise<Reservation | ProxyError> {
+    const of = this.#inForce(limits)
+    const { requestsPerSecond, bytesPerHour, tunnels, tunnelsPerClient } = of
     const demands: Demand[] = []
     if (bytesPerHour !== undefined)
-      demands.push({ name: 'bytes_per_hour', key: `bytes ${account}`, limit: bytesPerHour })
+      demands.push({ name: 'bytes_per_hour', key: `bytes ${account}`, limit: bytesPerHour, of })
     if (requestsPerSecond !== undefined)
-      demands.push({ name: 'requests_per_second', key: `requests ${account}`, limit: requestsPerSecond })
+      demands.push({ name: 'requests_per_second', key: `requests ${account}`, limit: requestsPerSecond, of })
     if (tunnel) {
-      demands.push(
-        { name: 'tunnels_per_client', key: `tunnels ${account}`, limit: tunnelsPerClient },
-        { name: 'tunnels', key: TUNNELS, limit: tunnels },
-      )
+      demands.push({ name: 'tunnels_per_client', key: `tunnels ${account}`, limit: tunnelsPerClient, of })
+      if (tunnels !== undefined)
+        demands.push({ name: 'client_tunnels', key: `tunnels of ${of.client}`, limit: tunnels, of })
+      demands.push({ name: 'tunnels', key: TUNNELS, limit: this.#limits.tunnels })
     }
-    const reservation = new OpenReservation(account, metered, this.#end)
+    const reservation = new OpenReservation(account, of, metered, this.#end)
     return whenKnown(this.#reserve(demands, reservation.held), refusal => {
       if (refusal !== undefined) return refusal
       this.#open.add(reservation)
+      this.#counts ||= bytesPerHour !== undefined
       return reservation
     })
   }
@@ -145,15 +155,24 @@ export class Shares {
    * stand even if nothing has passed: the ledger may be shared, and the bytes be used up elsewhere.
    */
   meter(now: number): void {
-    if (this.#limits.bytesPerHour === undefined || now < this.#meteredAt + METER_MS) return
+    if (!this.#counts || now < this.#meteredAt + METER_MS) return
     this.#meteredAt = now
-    const passed = new Map<string, number>()
+    const passed = new Map<string, { limit: number; bytes: number }>()
     for (const reservation of this.#open) {
+      const { account, limits } = reservation
+      if (limits.bytesPerHour === undefined) continue
       const bytes = reservation.takeBytes()
       if (bytes === 0 && !reservation.isTunnel) continue
-      passed.set(reservation.account, (passed.get(reservation.account) ?? 0) + bytes)
+      const sum = passed.get(account) ?? { limit: limits.bytesPerHour, bytes: 0 }
+      sum.bytes += bytes
+      passed.set(account, sum)
     }
-    for (const [account, bytes] of passed) this.#book(account, bytes)
+    for (const [account, { limit, bytes }] of passed) this.#book(account, limit, bytes)
+  }
+
+  /** The limits of the same entry in the configuration in force, in which an exchange may not have begun. */
+  #inForce(limits: ClientLimits): ClientLimits {
+    return this.#clients.get(limits.client) ?? limits
   }
 
   /**
@@ -191,10 +210,10 @@ export class Shares {
     for (const key of held) this.#ledger.release(key)
   }
 
-  #reject({ name, limit }: Demand, waitSeconds: number | undefined): ProxyError {
+  #reject({ name, limit, of }: Demand, waitSeconds: number | undefined): ProxyError {
     this.#onRejected(name)
     const value = name === 'bytes_per_hour' ? serializeSize(limit) : String(limit)
-    return limitReached(name, value, waitSeconds)
+    return limitReached(name, value, { waitSeconds, key: of && keyOf(name, of) })
   }
 
   #refuse(slot: Slot, refusal: ProxyError, shed: () => void): void {
@@ -210,14 +229,13 @@ export class Shares {
 
   readonly #end = (reservation: OpenReservation): void => {
     if (!this.#open.delete(reservation)) return
+    const { account, limits, held } = reservation
     const bytes = reservation.takeBytes()
-    if (bytes > 0) this.#book(reservation.account, bytes)
-    this.#release(reservation.held)
+    if (bytes > 0 && limits.bytesPerHour !== undefined) this.#book(account, limits.bytesPerHour, bytes)
+    this.#release(held)
   }
 
-  #book(account: string, bytes: number): void {
-    const limit = this.#limits.bytesPerHour
-    if (limit === undefined) return
+  #book(account: string, limit: number, bytes: number): void {
     void whenKnown(this.#ledger.spend(`bytes ${account}`, bytes, limit), wait => {
       if (wait > 0) this.#stopTunnels(account)
     })
@@ -232,14 +250,22 @@ export class Shares {
 class OpenReservation implements Reservation, Indexed {
   index = NOT_INDEXED
   readonly account: string
+  /** Those in force for it. */
+  limits: ClientLimits
   readonly metered: Metered
   /** The keys that are to be released. */
   readonly held: string[] = []
   readonly #end: (reservation: OpenReservation) => void
   #taken = 0
 
-  constructor(account: string, metered: Metered, end: (reservation: OpenReservation) => void) {
+  constructor(
+    account: string,
+    limits: ClientLimits,
+    metered: Metered,
+    end: (reservation: OpenReservation) => void,
+  ) {
     this.account = account
+    this.limits = limits
     this.metered = metered
     this.#end = end
   }
@@ -261,8 +287,9 @@ class OpenReservation implements Reservation, Indexed {
   }
 }
 
-function countsRequests({ requestsPerSecond, bytesPerHour }: ShareLimits): boolean {
-  return requestsPerSecond !== undefined || bytesPerHour !== undefined
+/** The key that sets a limit of a client: `tunnels` of all clients of an entry is its own. */
+function keyOf(name: LimitName, of: Pick<ClientLimits, 'client' | 'own'>): string {
+  return name === 'client_tunnels' ? keyOfEntry(of.client, 'tunnels') : keyOfLimit(of, name)
 }
 
 /** Goes on with an answer of the ledger: at once, unless it is a promise. */

@@ -12,6 +12,7 @@ import { type Cidr, cidrContains } from '../net/cidr.js'
 import { parseSocketAddress } from '../net/ip-address.js'
 import { isToken } from '../http/token.js'
 import { plainHttpOnTlsPort, recogniseOtherProtocol } from '../http1/other-protocol.js'
+import type { ClientLimits } from '../limits/client-limits.js'
 import { type Descriptors, descriptorOf } from '../limits/descriptors.js'
 import { IndexedSet } from '../limits/indexed-set.js'
 import type { Shares } from '../limits/shares.js'
@@ -49,6 +50,8 @@ export interface ServerSettings {
   readonly balancers: readonly Cidr[]
   /** The account under which connections from an address are counted. */
   readonly sourceOf: (address: string) => string
+  /** The limits of the client that an address alone makes it; undefined where it takes more to know who it is. */
+  readonly limitsAt: (address: string) => ClientLimits | undefined
 }
 
 export interface ServerOptions {
@@ -196,7 +199,9 @@ export class ProxyServer {
    * Assigns a slot to a connection; it may be closed at once if too many without one already wait for their refusal.
    */
   #take(socket: Socket, address: string, serve: Serve): void {
-    const slot = this.#options.shares.connect(this.#current.server.sourceOf(address), () => socket.destroy())
+    const { sourceOf, limitsAt } = this.#current.server
+    const { shares } = this.#options
+    const slot = shares.connect(sourceOf(address), () => socket.destroy(), limitsAt(address))
     if (socket.destroyed) slot.release()
     else serve(socket, { address, slot })
   }

@@ -71,6 +71,7 @@ export class AccessLog implements ExchangeObserver {
         `,"handler":"${outcome.handler}","status":${outcome.status},"close_reason":"${outcome.closeReason}"` +
         member('error', error?.type) +
         member('reason', error?.reason ?? outcome.serverName?.fault) +
+        member('limit', outcome.limit) +
         // The decision event of a refused request already has the detail.
         (error === undefined || decision?.decision === 'deny' ? '' : failureMembers(error)) +
         (outcome.serverName === undefined ? '' : serverNameMembers(outcome.serverName)) +

@@ -24,10 +24,7 @@ export type MergedStatus = Pick<
 
 /** The most tunnels that are listed. */
 export const MAX_TUNNELS = 500
-/**
- * The most clients whose number of tunnels is listed; each worker lists more, because a client may be spread over workers.
- */
-const MAX_SHARES = 10
+/** The most clients whose number of tunnels each worker reports, and that are kept for all workers together. */
 export const MAX_WORKER_SHARES = 100
 /** A worker that is more seconds behind than this is not waited for: its traffic since then counts as 0. */
 const MAX_BEHIND = 3
@@ -39,7 +36,7 @@ export function mergeStatus(workers: readonly WorkerStatus[]): MergedStatus {
     tunnels: mergeTunnels(workers.map(({ tunnels }) => tunnels)),
     shares: mergeShares(
       workers.flatMap(({ shares }) => shares),
-      MAX_SHARES,
+      MAX_WORKER_SHARES,
     ),
     denials: mergeGroups(
       workers.map(({ denials }) => denials),

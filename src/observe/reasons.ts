@@ -195,6 +195,10 @@ const ROWS = {
     means: 'the client has the maximum number of tunnels',
     keys: '`limits.tunnels_per_client`',
   },
+  limit_client_tunnels: {
+    means: 'the clients of the entry have the maximum number of tunnels together',
+    keys: '`limits.tunnels` of the entry of `clients`',
+  },
   limit_requests_per_second: {
     means: 'the client sends more requests than allowed',
     keys: '`limits.requests_per_second`',

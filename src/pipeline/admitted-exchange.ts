@@ -3,6 +3,7 @@ import type { ClientCertificate } from '../tls/client-certificate.js'
 import type { ProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
 import type { OutgoingTrace } from '../http/trace-context.js'
+import type { ClientLimits } from '../limits/client-limits.js'
 import type { ConnectionSlot } from '../limits/connection-slot.js'
 import type { Metered } from '../limits/shares.js'
 import type { Subject } from './exchange-observer.js'
@@ -47,6 +48,8 @@ export interface AdmittedExchange {
   readonly dnsMs: number | undefined
   /** The partition of the cache, which identifies clients with the same rights; undefined without a cache. */
   readonly partition: string | undefined
+  /** The limits of its client; a reload replaces those of an open tunnel. */
+  limits: ClientLimits
   /** The trace fields for the next hop; undefined when nothing is traced, and the fields are forwarded unchanged. */
   readonly trace: OutgoingTrace | undefined
 }

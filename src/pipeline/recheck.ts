@@ -1,9 +1,9 @@
 /**
- * Decides after a reload whether an open tunnel would still be allowed: the same decisions as at its start, by the
- * clients, policy and routes of the new configuration, for the address that it is connected to.
+ * Decides after a reload whether an open tunnel would still be allowed, and to which client: the same decisions as at its
+ * start, by the clients, policy and routes of the new configuration, for the address that it is connected to.
  */
 import type { Authorities } from '../tls/authorities.js'
-import type { Clients } from '../clients/identify.js'
+import type { Client, Clients } from '../clients/identify.js'
 import { ProxyError } from '../errors.js'
 import type { ReceivedExchange } from './admitted-exchange.js'
 import { chooseRoute, type OriginRoute } from '../origin/origin.js'
@@ -28,18 +28,26 @@ export interface RecheckOptions {
   readonly parents: Parents | undefined
 }
 
-export async function isStillAllowed(
-  { admitted: { exchange }, address, parent, completed, verifiesServerName }: RecheckedTunnel,
-  { clients, authorities, policy, routes, parents }: RecheckOptions,
-): Promise<boolean> {
-  const { facts, head } = exchange
+/** @returns the client that would have it; undefined where nobody would */
+export async function recheck(tunnel: RecheckedTunnel, options: RecheckOptions): Promise<Client | undefined> {
+  const { exchange } = tunnel.admitted
+  const { clients, authorities } = options
   const client = await clients.identify({
     clientAddress: exchange.clientAddress,
-    head,
+    head: exchange.head,
     clientCertificate: authorities.judge(exchange.clientCertificate),
     signal: undefined,
   })
-  if (client === undefined || client instanceof ProxyError) return false
+  if (client === undefined || client instanceof ProxyError) return undefined
+  return isAllowed(tunnel, client, options) ? client : undefined
+}
+
+function isAllowed(
+  { admitted: { exchange }, address, parent, completed, verifiesServerName }: RecheckedTunnel,
+  { rules, mode }: Client,
+  { policy, routes, parents }: RecheckOptions,
+): boolean {
+  const { facts } = exchange
   const { target, method } = facts
   // An upgrade through `origins`, for which no rules apply.
   if (target.form === 'origin')
@@ -48,7 +56,7 @@ export async function isStillAllowed(
   const { host, port } = target.authority
   const isConnect = target.form === 'authority'
   const form = isConnect ? 'connect' : 'forward'
-  const verdict = policy.admit({ form, method, host, port, rules: client.rules })
+  const verdict = policy.admit({ form, method, host, port, rules, mode })
   if (verdict.kind === 'deny') return false
   const grant = completed === undefined ? verdict.grant : policy.judgeCompleted(verdict.grant, completed)
   if ('kind' in grant) return false

@@ -5,6 +5,7 @@
 import type { Client } from '../clients/identify.js'
 import { ProxyError } from '../errors.js'
 import type { OutgoingTrace } from '../http/trace-context.js'
+import { type ClientLimits, NO_CLIENT_LIMITS } from '../limits/client-limits.js'
 import type { AdmittedExchange, ReceivedExchange } from './admitted-exchange.js'
 import type { RequestTarget } from '../http/request-target.js'
 import type {
@@ -33,6 +34,7 @@ export class Report implements AdmittedExchange {
   wouldDeny: Denial | undefined
   dnsMs: number | undefined
   partition: string | undefined
+  limits: ClientLimits
   readonly #observers: ObserverList
   readonly #configHash: string
   #decision: DecisionEvent | undefined
@@ -51,10 +53,12 @@ export class Report implements AdmittedExchange {
     const { target, method, host } = facts
     const { host: named, port } = ('authority' in target ? target.authority : host) ?? NOWHERE
     const path = 'path' in target ? target.path : undefined
+    const known = client instanceof ProxyError ? undefined : client
     this.exchange = exchange
+    this.limits = known?.limits ?? NO_CLIENT_LIMITS
     this.subject = {
       id,
-      client: client instanceof ProxyError ? undefined : client?.name,
+      client: known?.name,
       user: client?.user,
       clientAddress,
       kind: KINDS[target.form],

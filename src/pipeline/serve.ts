@@ -65,7 +65,7 @@ export interface Pipeline {
   readonly hop: HopOptions
   readonly routes: readonly OriginRoute[]
   readonly handling: HandlerOptions
-  readonly shares: Pick<Shares, 'countsRequests' | 'enter'>
+  readonly shares: Pick<Shares, 'enter'>
   readonly observers: ObserverList
   readonly date: () => string
   readonly now: () => number
@@ -115,9 +115,10 @@ export function createServe(pipeline: Pipeline): (exchange: ReceivedExchange) =>
       const tunnel =
         target.kind === 'tunnel' ||
         (exchange.head.fields.has(FIELD.upgrade) && isUpgrade(exchange, target, pipeline.handling.upgrade))
-      if (tunnel || shares.countsRequests) {
+      const { limits } = client
+      if (tunnel || limits.countsRequests) {
         const account = clients.accountOf(client, exchange)
-        const asked = shares.enter({ account, tunnel, metered: exchange })
+        const asked = shares.enter({ account, limits, tunnel, metered: exchange })
         const reserved = asked instanceof Promise ? await asked : asked
         if (reserved instanceof ProxyError) throw reserved
         reservation = reserved
@@ -216,13 +217,13 @@ function chooseOrigin(
 function admit(
   exchange: ReceivedExchange,
   { host, port }: Authority,
-  { rules }: Client,
+  { rules, mode }: Client,
   report: Report,
   { serving }: Pipeline,
 ): Grant {
   const { method, target } = exchange.facts
   const form = target.form === 'authority' ? 'connect' : 'forward'
-  const decision = serving.policy.admit({ form, method, host, port, rules })
+  const decision = serving.policy.admit({ form, method, host, port, rules, mode })
   report.rule = decision.rule
   if (decision.kind === 'allow') {
     report.wouldDeny = decision.wouldDeny
@@ -255,7 +256,8 @@ function resolve(
   }
   const known = dialer.permitIfKnown(grant)
   if (known !== undefined) return known
-  return dialer.permit(grant, { signal: exchange.signal, account: clients.accountOf(client, exchange) })
+  const account = clients.accountOf(client, exchange)
+  return dialer.permit(grant, { signal: exchange.signal, account, share: client.limits.lookups })
 }
 
 /** @param permit for a target with a grant; undefined when a parent proxy connects to it */
@@ -293,9 +295,13 @@ function parentsOf({ parents }: Pipeline): Parents {
 }
 
 /** The methods that this client may use for a resource of this authority. */
-function passingMethods({ host, port }: Authority, { rules }: Client, { serving, hop }: Pipeline): Method[] {
+function passingMethods(
+  { host, port }: Authority,
+  { rules, mode }: Client,
+  { serving, hop }: Pipeline,
+): Method[] {
   return resourceMethods(hop).filter(
-    method => serving.policy.admit({ form: 'forward', method, host, port, rules }).kind === 'allow',
+    method => serving.policy.admit({ form: 'forward', method, host, port, rules, mode }).kind === 'allow',
   )
 }
 

@@ -6,8 +6,8 @@
  * the most specific one is reported (address or exact name, longest suffix, `*`, then by rule name), and the order in
  * the file has no meaning. A rule with `addresses_only` restricts its hosts whichever rule allows them.
  *
- * In mode `observe` a request that no rule allows passes, and carries the denial it would have received. Nothing else
- * is relaxed: not `deny`, not localhost, and since no rule has matched, none makes an exception for addresses.
+ * In mode `observe`, of the policy or of the client, a request that no rule allows passes, and carries the denial it would
+ * have received. Nothing else is relaxed: not `deny`, not localhost, and since no rule has matched, none makes an exception for addresses.
  *
  * A request that no rule allows and that leads to a listener of Sluice itself, as far as the host shows that without
  * DNS, is denied for that reason: allowing the host in a rule would only lead to this denial.
@@ -19,15 +19,19 @@ import { portsContain } from '../net/ports.js'
 import { type Denial, denyAddress, denyHost, denyMethod, denyPort, denyUnnamed } from './denial.js'
 import { literalAddress } from './host-index.js'
 import { type AddressGuard, denyOwnListener, findDeniedBlock, type Grant } from './permit.js'
-import type { CompiledRule, CompiledRules, PlacedPattern, RequestForm } from './rules.js'
+import type { CompiledRule, CompiledRules, PlacedPattern, PolicyMode, RequestForm } from './rules.js'
 
-/** `rules` names the rules that the client may use; names of rules that do not exist are ignored. */
+/**
+ * `rules` names the rules that the client may use; names of rules that do not exist are ignored. `mode` is that of the client,
+ * in place of the mode of the policy.
+ */
 export interface PolicyRequest {
   readonly form: RequestForm
   readonly method: string
   readonly host: Host
   readonly port: number
   readonly rules: readonly string[] | 'all'
+  readonly mode?: PolicyMode | undefined
 }
 
 /** A request that passes, because a rule allows it or because mode `observe` does not enforce the rules. */
@@ -76,7 +80,8 @@ function decideByRules(compiled: CompiledRules, usable: UsableRules, request: Po
   const found = matchRules(compiled, usable, request, ip)
   const rule = found.matching?.[0]?.name
   const denial = rule === undefined ? denialBy(compiled, usable, request, found) : undefined
-  if (denial !== undefined && (compiled.mode === 'enforce' || denial.reason === 'localhost')) return denial
+  const mode = request.mode ?? compiled.mode
+  if (denial !== undefined && (mode === 'enforce' || denial.reason === 'localhost')) return denial
   const grant: Grant = {
     host,
     port,

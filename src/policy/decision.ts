@@ -86,8 +86,8 @@ export class Policy {
   admit(request: PolicyRequest): Decision {
     const kept = this.#decisions.get(request.host.name, request)
     if (kept !== undefined) return kept
-    const { form, method, host, port, rules } = request
-    const own = { form, method, host: { kind: host.kind, name: ownText(host.name) }, port, rules }
+    const { form, method, host, port, rules, mode } = request
+    const own = { form, method, host: { kind: host.kind, name: ownText(host.name) }, port, rules, mode }
     const decision = decideAdmission(this.#compiled, this.#guard, this.#usableBy(own), own)
     return this.#decisions.keep(own.host.name, own, decision)
   }
@@ -203,6 +203,7 @@ function isSameBesideName(a: PolicyRequest, b: PolicyRequest): boolean {
     a.method === b.method &&
     a.form === b.form &&
     a.rules === b.rules &&
+    a.mode === b.mode &&
     a.host.kind === b.host.kind
   )
 }

@@ -4,7 +4,7 @@
  *
  * Admission and vetting alone make the decision. A trace looks at the same data again, and ends with that decision.
  */
-import type { Path } from '../config/problem.js'
+import { formatPath, type Path } from '../config/problem.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { type AddressClass, classifyAddress, embeddedIpv4, isNeverPermitted } from '../net/address-class.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
@@ -64,6 +64,8 @@ export interface AddressTrace {
 export interface TraceOptions {
   /** Whether a parent proxy resolves the name, so that no address is judged. */
   readonly isBehindParent?: boolean
+  /** The key that says that the client is only observed: `mode`, or that of its entry. */
+  readonly modePath?: Path
 }
 
 /** @param decision that of admission */
@@ -72,7 +74,7 @@ export function traceAdmission(
   usable: UsableRules,
   request: PolicyRequest,
   decision: Decision,
-  { isBehindParent = false }: TraceOptions,
+  { isBehindParent = false, modePath = ['mode'] }: TraceOptions,
 ): Trace {
   const { host } = request
   const ip = literalAddress(host)
@@ -83,7 +85,7 @@ export function traceAdmission(
       denyAddressesStep(compiled, host, ip),
       ...naming.flatMap(rule => ruleSteps(rule, usable, request, isBehindParent && ip === undefined)),
       ...otherRules(compiled, naming, host),
-      ...decisionSteps(compiled, request, decision),
+      ...decisionSteps(compiled, request, decision, modePath),
     ],
     decision,
   }
@@ -232,6 +234,7 @@ function decisionSteps(
   compiled: CompiledRules,
   { form, host, port }: PolicyRequest,
   decision: Decision,
+  modePath: Path,
 ): TraceStep[] {
   const denial = decision.kind === 'deny' ? decision : decision.wouldDeny
   if (denial === undefined) {
@@ -242,8 +245,8 @@ function decisionSteps(
   const text = `${denial.message}. ${denial.detail}`
   const denied: TraceStep = { verdict: 'deny', ...pathOf(compiled, denial, form), text }
   if (decision.kind === 'deny') return [denied]
-  const passes = 'mode is observe: it passes all the same, and the log says would_deny'
-  return [denied, { verdict: 'allow', path: ['mode'], text: passes }]
+  const passes = `${formatPath(modePath)} is observe: it passes all the same, and the log says would_deny`
+  return [denied, { verdict: 'allow', path: modePath, text: passes }]
 }
 
 /** The key that a denial is about, if there is one. */

@@ -3,6 +3,8 @@
  * refuses connections silently before the limits do.
  */
 import { deepFreeze } from '../config/freeze.js'
+import { findLimitWarnings } from '../config/limit-warnings.js'
+import { formatPath, type Path, type Problem } from '../config/problem.js'
 import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import { errorCode } from '../errors.js'
@@ -87,7 +89,19 @@ export function fitLimits(
     tunnels: loaded.placeOf(['limits', 'tunnels']) !== undefined,
   })
   if (fitting === undefined) return loaded
-  return { ...loaded, config: deepFreeze({ ...loaded.config, limits: { ...limits, ...fitting } }) }
+  const config = deepFreeze({ ...loaded.config, limits: { ...limits, ...fitting } })
+  return { ...loaded, config, warnings: [...loaded.warnings, ...warningsOfFit(loaded, config)] }
+}
+
+/** Limits of clients that fit what the file says, and not what the descriptors make of it. */
+function warningsOfFit({ placeOf, warnings }: Loaded, config: Config): Problem[] {
+  const known = new Set(warnings.map(({ path }) => path))
+  const isWritten = (path: Path): boolean => placeOf(path) !== undefined
+  return findLimitWarnings(config, isWritten).flatMap(({ path, message }) => {
+    const place = placeOf(path)
+    const text = formatPath(path)
+    return place === undefined || known.has(text) ? [] : [{ ...place, column: 0, path: text, message }]
+  })
 }
 
 type Counts = Pick<Config['limits'], 'connections' | 'tunnels'>

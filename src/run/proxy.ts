@@ -10,6 +10,7 @@ import {
   removeStaleSockets,
   samePorts,
 } from '../listener/bind.js'
+import { limitsOfEntries } from '../limits/client-limits.js'
 import { exchangeIds } from '../listener/exchange.js'
 import { ProxyServer } from '../listener/server.js'
 import type { MetricsReport } from '../observe/exposition.js'
@@ -213,7 +214,7 @@ class SingleProxy implements RunningProxy, Control {
     // A changed collector takes effect only after a restart, and so do the headers for it.
     if (!needsRestart.includes('tracing.otlp')) services.spans?.authorize(loaded.files.tracingHeaders)
     this.#server.configure(after.settings)
-    services.shares.configure(after.config.limits)
+    services.shares.configure(after.config.limits, limitsOfEntries(after.config))
     services.lookups.configure(after.config)
     void before.retire().then(() => this.#runtimes.delete(before))
     const closedTunnels = await services.tunnels.enforce(after)

@@ -9,6 +9,7 @@ import {
   serializeListenAddress,
   type TcpAddress,
 } from '../config/listen-address.js'
+import { describeModes, observedClients } from '../config/client-modes.js'
 import { type Loaded, loadConfig } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import { ConfigSources } from '../config/file-reader.js'
@@ -265,15 +266,17 @@ async function announce(proxy: RunningProxy, loaded: Loaded, host: AnnounceOptio
     })
   }
   await log.flush()
-  if (host.terminal || formatOf(loaded.config.log, host) === 'pretty') host.io.stdout(banner(proxy, file))
+  if (host.terminal || formatOf(loaded.config.log, host) === 'pretty')
+    host.io.stdout(banner(proxy, loaded.config, file))
 }
 
-/** For people: the address, the variables to set, the status page and the configuration. */
-function banner(proxy: RunningProxy, file: string | undefined): string {
+/** For people: the address, the variables to set, the status page, the configuration, and the clients that are observed. */
+function banner(proxy: RunningProxy, config: Config, file: string | undefined): string {
   const { tls, admin } = proxy
   const page = admin !== undefined && isTcp(admin) ? [`Status page: ${urlOf('http', admin)}/`] : []
   const configuration = file ?? 'no file, the defaults hold; --config FILE names one'
-  const lines = [...exportCommands(proxy), ...page, `Configuration: ${configuration}`]
+  const observing = observedClients(config).length > 0 ? [`Mode: ${describeModes(config)}`] : []
+  const lines = [...exportCommands(proxy), ...page, `Configuration: ${configuration}`, ...observing]
   if (tls !== undefined) lines.push(`By TLS it is at ${urlOf('https', tls)}`)
   return `\n${lines.join('\n')}\n\n`
 }

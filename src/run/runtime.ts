@@ -10,6 +10,7 @@ import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import type { Names } from '../dns/resolve.js'
 import { Via } from '../http/via.js'
+import type { ClientLimits } from '../limits/client-limits.js'
 import type { ServerSettings } from '../listener/server.js'
 import { AccessLog } from '../observe/access-log.js'
 import type { OperatedCache } from '../observe/cache-report.js'
@@ -18,7 +19,7 @@ import { createOrigins, type Origins, type OriginsOptions } from '../origin/crea
 import { CacheTerms } from '../pipeline/cache-terms.js'
 import { createPolicy, type Listeners } from '../pipeline/create-policy.js'
 import { ObserverList } from '../pipeline/exchange-observer.js'
-import { isStillAllowed } from '../pipeline/recheck.js'
+import { recheck } from '../pipeline/recheck.js'
 import { createServe, type HandlerOptions, type HopOptions, type Serving } from '../pipeline/serve.js'
 import { Policy, type PolicyInForce } from '../policy/decision.js'
 import { Authorities } from '../tls/authorities.js'
@@ -172,10 +173,10 @@ export class Runtime implements TunnelRules, CurrentRuntime {
   }
 
   /**
-   * Returns a function that decides whether a tunnel of another runtime would be allowed in this one. Certificates and
-   * credentials are checked again; wrong credentials are not counted, as nobody has sent them now.
+   * Returns a function that gives the limits of a tunnel of another runtime in this one; undefined if it would not be allowed.
+   * Certificates and credentials are checked again; wrong credentials are not counted, as nobody has sent them now.
    */
-  judge(): (tunnel: OpenTunnel) => Promise<boolean> {
+  judge(): (tunnel: OpenTunnel) => Promise<ClientLimits | undefined> {
     const loaded = this.#inForce
     const { policy } = this.#serving
     const clients = createClients(loaded, this.#services, { waitSeconds: () => 0, begin: () => () => {} })
@@ -183,7 +184,7 @@ export class Runtime implements TunnelRules, CurrentRuntime {
     const authorities = new Authorities(loaded.files.tls ?? {}, this.#services.wallClock())
     const { routes } = this.#origins
     const parents = this.#parents
-    return tunnel => isStillAllowed(tunnel, { clients, authorities, policy, routes, parents })
+    return async tunnel => (await recheck(tunnel, { clients, authorities, policy, routes, parents }))?.limits
   }
 
   tunnelOpened(connectMs: number | undefined, dnsMs: number | undefined): void {
@@ -253,7 +254,8 @@ function createClients(
   attempts: ClientsOptions['attempts'],
 ): Clients {
   const { queue } = passwords
-  return new Clients(config.clients, { htpasswd: files.htpasswd, passwords, queue, attempts, key })
+  const { clients, limits } = config
+  return new Clients(clients, { htpasswd: files.htpasswd, passwords, queue, attempts, key, limits })
 }
 
 function createDialer(
@@ -300,14 +302,12 @@ function handlingOf(
   { limits, forward, via }: Config,
   { date, now, buffers, startId }: Services,
 ): Omit<HandlerOptions, 'dialer' | 'sender' | 'cache' | 'tunnels'> {
-  const pumpLimits = { idleMs: limits.tunnelIdleMs, lifetimeMs: limits.tunnelLifetimeMs }
   return {
     upgrade: forward.upgrade,
     requestIdleMs: limits.bodyIdleMs,
     responseTimeoutMs: limits.responseTimeoutMs,
     headerTimeoutMs: limits.headerTimeoutMs,
     headerBytes: limits.headerBytes,
-    pumpLimits,
     via: new Via(via ?? `sluice-${startId}`),
     buffers,
     date,
@@ -333,8 +333,9 @@ function settingsOf(
     errorNote: config.errorNote,
     observers,
     serve,
-    clientName: address => clients.nameAt(address),
+    clientName: address => clients.clientAt(address)?.name,
     sourceOf: address => clients.sourceOf(address),
+    limitsAt: address => clients.clientAt(address)?.limits,
     configHash: hash,
     balancers: config.listen.proxyProtocol?.from ?? [],
   }

@@ -8,16 +8,10 @@
 import type { Socket } from 'node:net'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import { handleData, handleEvents, NOBODY, SocketHandler } from '../net/socket-handler.js'
+import type { TunnelTimes } from '../limits/client-limits.js'
 import type { CloseReason } from '../outcome.js'
 import { type BufferedReader, type SocketReader, toBufferedSocket } from './socket-reader.js'
 import { JoiningWriter, resetSocket } from './socket-writer.js'
-
-export interface PumpLimits {
-  /** Milliseconds without a byte in either direction. */
-  readonly idleMs: number
-  /** Milliseconds from the start to the end, idle or not. */
-  readonly lifetimeMs: number
-}
 
 export interface PumpResult {
   readonly bytesUp: number
@@ -43,7 +37,7 @@ export interface RunningPump {
   readonly bytesUp: number
   readonly bytesDown: number
   /** Closes it if it exceeds its idle time or its lifetime. */
-  check(now: number): void
+  check(now: number, times: TunnelTimes): void
   /** Closes both sides at once. */
   stop(reason: CloseReason): void
 }
@@ -72,9 +66,8 @@ export class Pump implements RunningPump {
   readonly finished: Promise<PumpResult>
   readonly #client: End
   readonly #upstream: End
-  readonly #limits: PumpLimits
   readonly #now: () => number
-  readonly #endsAt: number
+  readonly #startedAt: number
   #activeAt: number
   #reason: CloseReason = 'complete'
   #open = 2
@@ -87,14 +80,12 @@ export class Pump implements RunningPump {
   constructor(
     client: PumpSide,
     upstream: PumpSide,
-    limits: PumpLimits,
     now: () => number,
     makeClientReader?: () => BufferedReader,
   ) {
-    this.#limits = limits
     this.#now = now
-    this.#activeAt = now()
-    this.#endsAt = this.#activeAt + limits.lifetimeMs
+    this.#startedAt = now()
+    this.#activeAt = this.#startedAt
     this.finished = new Promise(resolve => {
       this.#resolve = resolve
     })
@@ -114,9 +105,9 @@ export class Pump implements RunningPump {
     return this.#upstream.bytes
   }
 
-  check(now: number): void {
-    if (now >= this.#endsAt) this.stop('lifetime')
-    else if (now >= this.#activeAt + this.#limits.idleMs) this.stop('idle')
+  check(now: number, { idleMs, lifetimeMs }: TunnelTimes): void {
+    if (now >= this.#startedAt + lifetimeMs) this.stop('lifetime')
+    else if (now >= this.#activeAt + idleMs) this.stop('idle')
   }
 
   stop(reason: CloseReason): void {

@@ -4,6 +4,7 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
+import type { ClientLimits } from '../limits/client-limits.js'
 import { type Indexed, IndexedSet, NOT_INDEXED } from '../limits/indexed-set.js'
 import type { CloseReason } from '../outcome.js'
 import type { OpenTunnels, PumpUpstream, RunningPump } from './pump.js'
@@ -23,8 +24,8 @@ export interface OpenTunnel {
 
 /** The rules of one configuration, as far as tunnels are concerned. */
 export interface TunnelRules {
-  /** @returns a function that decides whether these rules would allow a tunnel */
-  judge(): (tunnel: OpenTunnel) => Promise<boolean>
+  /** @returns a function that gives the limits of a tunnel under these rules; undefined if they would not allow it */
+  judge(): (tunnel: OpenTunnel) => Promise<ClientLimits | undefined>
   /** A tunnel that was allowed by these rules is established. Both times are in milliseconds. */
   tunnelOpened(connectMs: number | undefined, dnsMs: number | undefined): void
   /** One of these tunnels is closed. */
@@ -161,7 +162,8 @@ export class TunnelRegistry {
   }
 
   /**
-   * Puts rules in force, and closes the tunnels that they do not allow.
+   * Puts rules in force: closes the tunnels that they do not allow, and replaces the limits of all others by those that
+   * their clients have now.
    * @returns how many tunnels were closed
    */
   async enforce(rules: TunnelRules): Promise<number> {
@@ -171,7 +173,7 @@ export class TunnelRegistry {
 
   /** Closes the tunnels that exceed their idle time or their lifetime. */
   check(now: number): void {
-    for (const { pump } of this.#running) pump.check(now)
+    for (const { pump, admitted } of this.#running) pump.check(now, admitted.limits.tunnelTimes)
   }
 
   /** @param most maximum number of tunnels to list; those with the most bytes are chosen */
@@ -213,14 +215,17 @@ export class TunnelRegistry {
 
   /** Judges tunnels one after another: each may take a while, and all at once would be too much. */
   async #stopUnless(
-    isAllowed: (tunnel: OpenTunnel) => Promise<boolean>,
+    limitsOf: ReturnType<TunnelRules['judge']>,
     tunnels: readonly Running[],
   ): Promise<number> {
     let stopped = 0
     for (const tunnel of tunnels) {
       // Other work goes on between two of them.
       await setImmediate()
-      if (hasEnded(tunnel) || (await isAllowed(tunnel)) || hasEnded(tunnel)) continue
+      if (hasEnded(tunnel)) continue
+      const limits = await limitsOf(tunnel)
+      if (limits !== undefined) tunnel.admitted.limits = limits
+      if (limits !== undefined || hasEnded(tunnel)) continue
       stopped += 1
       tunnel.pump.stop('policy')
     }

@@ -13,7 +13,8 @@ import type { Socket } from 'node:net'
 import type { Switched } from '../exchange.js'
 import type { Host } from '../http/authority.js'
 import type { CloseReason, ServerNameFault, ServerNameRefusal } from '../outcome.js'
-import type { PumpLimits, PumpResult, RunningPump } from './pump.js'
+import type { TunnelTimes } from '../limits/client-limits.js'
+import type { PumpResult, RunningPump } from './pump.js'
 import type { SocketReader } from './socket-reader.js'
 import { resetSocket } from './socket-writer.js'
 import { ClientHelloReader, type HelloVerdict, ServerHelloReader } from './tls-hello.js'
@@ -27,13 +28,12 @@ export interface VerifiedResult extends PumpResult {
 export interface VerifiedOptions {
   /** The host that the ClientHello must name. */
   readonly host: Host
-  readonly limits: PumpLimits
   /** Milliseconds for a ClientHello: for the first from the start, for the second from the request for it. */
   readonly headerTimeoutMs: number
   /** Milliseconds, monotonic. */
   readonly now: () => number
   /** Starts to copy bytes: first those already received from each side, then what the two sockets receive. */
-  readonly startPump: (fromClient: Buffer, fromUpstream: Buffer, limits: PumpLimits) => RunningPump
+  readonly startPump: (fromClient: Buffer, fromUpstream: Buffer) => RunningPump
 }
 
 /** The fatal alert `unrecognized_name`, as sent by a server that does not serve a name (RFC 6066 §3, RFC 8446 §6). */
@@ -104,13 +104,14 @@ export class VerifiedTunnel implements RunningPump {
     return this.#bytesDown + (this.#pump?.bytesDown ?? 0)
   }
 
-  check(now: number): void {
-    const { limits, headerTimeoutMs } = this.#options
-    if (this.#pump !== undefined) this.#pump.check(now)
-    else if (now >= this.#startedAt + limits.lifetimeMs) this.stop('lifetime')
+  check(now: number, times: TunnelTimes): void {
+    const { headerTimeoutMs } = this.#options
+    // The pump began later than the tunnel.
+    if (now >= this.#startedAt + times.lifetimeMs) this.stop('lifetime')
+    else if (this.#pump !== undefined) this.#pump.check(now, times)
     else if (this.#awaiting !== 'answer' && now >= this.#helloFrom + headerTimeoutMs)
       this.#refuse('sni_timeout')
-    else if (now >= this.#activeAt + limits.idleMs) this.stop('idle')
+    else if (now >= this.#activeAt + times.idleMs) this.stop('idle')
   }
 
   stop(reason: CloseReason): void {
@@ -222,11 +223,10 @@ export class VerifiedTunnel implements RunningPump {
   }
 
   #pass(): void {
-    const { limits, now, startPump } = this.#options
+    const { startPump } = this.#options
     for (const [event, listener] of this.#clientListeners) this.#client.off(event, listener)
     for (const [event, listener] of this.#upstreamListeners) this.#upstream.off(event, listener)
-    const lifetimeMs = limits.lifetimeMs - (now() - this.#startedAt)
-    const pump = startPump(this.#fromClient.all, this.#fromUpstream.all, { ...limits, lifetimeMs })
+    const pump = startPump(this.#fromClient.all, this.#fromUpstream.all)
     this.#pump = pump
     this.#forget()
     const total = ({ bytesUp, bytesDown, reason }: PumpResult): PumpResult => ({

@@ -8,10 +8,11 @@ import { type ProxyError, type ProxyErrorType, toProxyError } from '../errors.js
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { Exchange, Switched } from '../exchange.js'
 import type { Host } from '../http/authority.js'
+import { keyOfReason } from '../limits/client-limits.js'
 import { Outcome } from '../outcome.js'
 import type { Grant, Permit } from '../policy/permit.js'
 import type { Parents } from '../upstream/parents.js'
-import { Pump, type PumpLimits, type OpenTunnels, type RunningPump } from './pump.js'
+import { Pump, type OpenTunnels, type RunningPump } from './pump.js'
 import { BufferedReader } from './socket-reader.js'
 import {
   type TunnelUpstream,
@@ -22,7 +23,6 @@ import {
 import { type VerifiedResult, VerifiedTunnel } from './server-name.js'
 
 export interface TunnelOptions extends TunnelUpstreamOptions {
-  readonly pumpLimits: PumpLimits
   /** Milliseconds for a ClientHello, if the policy requires one. */
   readonly headerTimeoutMs: number
   readonly tunnels: OpenTunnels
@@ -57,7 +57,8 @@ export async function tunnel(
     farEnd.connection.socket.destroy()
     return Outcome.aborted('tunnel', exchange.aborted)
   }
-  return closed(farEnd, await begin(admitted, grant, farEnd, options).finished)
+  const result = await begin(admitted, grant, farEnd, options).finished
+  return closed(farEnd, result, keyOfReason(result.reason, admitted.limits))
 }
 
 /** The outcome of a tunnel that could not be opened. */
@@ -82,17 +83,25 @@ function begin(
   const switched = admitted.exchange.switchTo(200, 'Connection established', [])
   const running = grant.verifyServerName
     ? verified(switched, farEnd, grant.host, options)
-    : startPump(switched, switched.rest, farEnd, NOTHING, options.pumpLimits, options)
+    : startPump(switched, switched.rest, farEnd, NOTHING, options)
   const upstream = { address: address.text, parent: farEnd.parent, completed: grant.completed, connectMs }
   options.tunnels.open(running, admitted, upstream)
   return running
 }
 
-/** The outcome of a tunnel that is closed. */
-function closed({ connection, parent }: TunnelUpstream, result: VerifiedResult): Outcome {
+/**
+ * The outcome of a tunnel that is closed.
+ * @param limit the key of the limit that closed it, if one did
+ */
+function closed(
+  { connection, parent }: TunnelUpstream,
+  result: VerifiedResult,
+  limit: string | undefined,
+): Outcome {
   const { reason, bytesUp, bytesDown, refusal } = result
   const reached = { bytesUp, bytesDown, address: connection.where, connectMs: connection.connectMs }
-  const measured = parent === undefined ? reached : { ...reached, parent }
+  const named = parent === undefined ? reached : { ...reached, parent }
+  const measured = limit === undefined ? named : { ...named, limit }
   return Outcome.complete(
     'tunnel',
     200,
@@ -106,13 +115,11 @@ function startPump(
   fromClient: Buffer,
   { connection, reader }: TunnelUpstream,
   fromUpstream: Buffer,
-  limits: PumpLimits,
   { now, buffers }: TunnelOptions,
 ): Pump {
   return new Pump(
     { socket, early: [fromClient] },
     { socket: connection.socket, reader, early: [fromUpstream] },
-    limits,
     now,
     () => new BufferedReader(buffers),
   )
@@ -126,11 +133,9 @@ function verified(
 ): VerifiedTunnel {
   return new VerifiedTunnel(switched, farEnd.connection.socket, farEnd.reader, {
     host,
-    limits: options.pumpLimits,
     headerTimeoutMs: options.headerTimeoutMs,
     now: options.now,
-    startPump: (fromClient, fromUpstream, limits) =>
-      startPump(switched, fromClient, farEnd, fromUpstream, limits, options),
+    startPump: (fromClient, fromUpstream) => startPump(switched, fromClient, farEnd, fromUpstream, options),
   })
 }
 

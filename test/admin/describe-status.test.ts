@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { ProgramFacts } from '../../src/admin/describe-status.js'
 import { describeStatus, withLastSeconds } from '../../src/admin/describe-status.js'
-import { defaultConfig } from '../../src/index.js'
+import { defaultConfig, parseConfig } from '../../src/index.js'
 import { LatencyWindow } from '../../src/observe/status-recorder.js'
 import type { WorkerStatus } from '../../src/observe/worker-status.js'
 
@@ -216,4 +216,34 @@ t.test('the last seconds alone are cut from every series, and nothing else is ch
   t.equal(traffic.end, document.traffic.end)
   const { traffic: _whole, ...all } = document
   t.same(rest, all)
+})
+
+t.test('says who is observed, and the limits that entries of clients set themselves', async t => {
+  const { config } = parseConfig(`version: 1
+clients:
+  - { name: team-a, cidr: ["10.1.0.0/16"], mode: observe }
+  - { name: team-b, cidr: ["10.2.0.0/16"], limits: { tunnels_per_client: 2, tunnel_idle: 5s, bytes_per_hour: 1KiB } }
+`)
+  const share = (client: string, clientAddress: string, tunnels: number) => ({
+    client,
+    user: undefined,
+    clientAddress,
+    tunnels,
+  })
+  const many = Array.from({ length: 12 }, (_, i) => share('team-a', `10.1.0.${i}`, 5))
+  const busy = { ...worker([]), shares: [...many, share('team-b', '10.2.0.1', 2)] }
+  const document = describeStatus([busy], { ...FACTS, config }, true, 0)
+  t.match(document.config, {
+    mode: 'enforce',
+    observed: ['team-a'],
+    modes: 'observe for team-a; enforce for the others',
+  })
+  const most = [{ client: 'team-b', user: null, client_address: '10.2.0.1', count: 2 }]
+  t.same(document.client_limits, [
+    { client: 'team-b', key: 'tunnels_per_client', value: 2, unit: 'count', most },
+    { client: 'team-b', key: 'bytes_per_hour', value: 1024, unit: 'bytes', most: null },
+    { client: 'team-b', key: 'tunnel_idle', value: 5000, unit: 'ms', most: null },
+  ])
+  t.equal(document.limits.find(({ key }) => key === 'tunnels_per_client')?.most?.length, 10)
+  t.same(describeStatus([], FACTS, true, 0).client_limits, [])
 })

@@ -161,3 +161,23 @@ t.test('problems and warnings of included files are said with their places, vari
   t.equal(code, 78)
   t.match(stderr, `${file}:3:10: workers: the environment variable WORKERS is not set`)
 })
+
+t.test(
+  'clients that are observed, and limits that are never reached, are said with their places',
+  async t => {
+    const yaml = `version: 1
+limits: { tunnels: 100, tunnels_per_client: 50 }
+clients:
+  - { name: team-a, cidr: ["10.1.0.0/16"], mode: observe }
+  - { name: team-b, cidr: ["10.2.0.0/16"], limits: { tunnels_per_client: 200 } }
+`
+    const file = join(t.testdir({ 'f.yaml': yaml }), 'f.yaml')
+    const { host, said } = recorder()
+    t.equal(await runCheck([file], host), 0)
+    t.same(said.stderr.split('\n'), [
+      `warning: ${file}:4:50: clients[0].mode: observe: what no rule allows team-a passes, and is only logged (would_deny)`,
+      `warning: ${file}:5:74: clients[1].limits.tunnels_per_client: is above limits.tunnels (100), which is always reached before it`,
+      '',
+    ])
+  },
+)

@@ -591,3 +591,39 @@ t.test('names the included file and the list of hosts that a host is in', async 
     steps: [{}, {}, {}, { path: 'rules.web.hosts_file', file: join(folder, 'sub/a.yaml'), line: 2 }],
   })
 })
+
+const TEAMS = CONFIG.replace(
+  'rules: [web, artifacts, reads, lan] }',
+  'rules: [web], mode: observe }',
+).replace(
+  'rules: [] }',
+  'rules: [], limits: { tunnels: 20, tunnels_per_client: 4, bytes_per_hour: 1GiB, tunnel_idle: 90s } }',
+)
+
+t.test('a client that is observed passes, and the key that says so is named with its place', async t => {
+  const { explain } = world(t, TEAMS)
+  const url = 'http://public.example:8080/'
+  const { code, stdout } = await explain({ url, client: 'ci' })
+  t.equal(code, 0)
+  t.match(
+    stdout,
+    `  allow clients[1].mode is observe: it passes all the same, and the log says would_deny (sluice.yaml:4)\n`,
+  )
+  t.match(stdout, /passes because clients\[1\]\.mode is observe\n$/)
+  t.match(JSON.parse((await explain({ url, client: 'ci', json: true })).stdout), { decision: 'would_deny' })
+  t.equal((await explain({ url, client: 'other' })).code, 1, 'others are refused')
+  t.equal((await explain({ url: 'https://private.example/', client: 'ci' })).code, 1, 'addresses are guarded')
+  const enforced = world(t, `${TEAMS.replace('mode: observe', 'mode: enforce')}mode: observe\n`)
+  t.equal((await enforced.explain({ url, client: 'ci' })).code, 1)
+  t.match((await enforced.explain({ url, client: 'other' })).stdout, /passes because mode is observe\n$/)
+})
+
+t.test('the limits that an entry sets itself are a note on what passes', async t => {
+  const { explain } = world(t, TEAMS.replace('rules: [], limits', 'rules: [web], limits'))
+  const note =
+    'clients[2].limits sets tunnels: 20, tunnels_per_client: 4, bytes_per_hour: 1GiB, tunnel_idle: 90s'
+  const asked = { url: 'https://public.example/', client: 'other' }
+  t.match((await explain(asked)).stdout, `\nnote: ${note}\n`)
+  t.same(JSON.parse((await explain({ ...asked, json: true })).stdout).notes, [note])
+  t.notMatch((await explain({ ...asked, client: 'ci' })).stdout, 'note:')
+})

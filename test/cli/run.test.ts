@@ -363,3 +363,24 @@ t.test('tracing without what it needs is a fault of the configuration, all else 
   plain.child.kill('SIGTERM')
   t.equal(await plain.exited, 0)
 })
+
+t.test('clients that are observed are named at the start, for people and in the log', async t => {
+  const file = join(await temporaryDirectory(t), 'sluice.yaml')
+  const yaml = `version: 1
+listen: { proxy: ["127.0.0.1:0"], admin: false }
+clients: [{ name: team-a, cidr: ["127.0.0.0/8"], mode: observe }, { name: team-b, cidr: ["10.0.0.0/8"] }]
+`
+  await writeFile(file, yaml)
+  for (const [format, expected] of [
+    ['pretty', /\nMode: observe for team-a; enforce for the others\n/],
+    [
+      'json',
+      /"event":"config_warning","line":3,"path":"clients\[0\]\.mode","message":"observe: what no rule allows team-a passes/,
+    ],
+  ] as const) {
+    const { said, child, exited } = startProgram(t, [...program, '--config', file, '--log-format', format])
+    await said(expected)
+    child.kill('SIGTERM')
+    t.equal(await exited, 0)
+  }
+})

@@ -191,3 +191,16 @@ t.test('the cases of the README are as they expect, with the configuration of it
   t.equal(code, 0, stdout)
   t.match(stdout, /^3 cases, all as expected$/m)
 })
+
+t.test('where some clients are observed, it is said which', async t => {
+  const { cases, config } = world(
+    t,
+    CONFIG.replace('cidr: ["127.0.0.0/8"] }', 'cidr: ["127.0.0.0/8"], mode: observe }'),
+  )
+  const { code, stderr, stdout } = await sluice('test', cases, '-c', config)
+  t.equal(code, 0, stdout)
+  t.equal(
+    stderr,
+    'sluice: mode is observe for private; enforce for the others: what would be denied counts as denied here, though it passes\n',
+  )
+})

@@ -1,13 +1,16 @@
 /** Limits of `sluice run` with worker processes: they hold over all of them. */
+import { readFile, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import type { Exposition } from '../kit/peers/exposition.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import {
+  configured,
   FREE,
   options,
   RULES,
   scrapeUntil,
+  startFleet,
   startWorkers,
   tunnelsOfAll,
   untilGone,
@@ -95,4 +98,36 @@ t.test('who has used up its bytes in one worker loses its quiet tunnels in the o
   fleet.child.kill('SIGTERM')
   t.equal(await fleet.exited, 0)
   t.equal([...fleet.stdout.matchAll(/"close_reason":"bytes"/g)].length, tunnels.flat().length)
+})
+
+t.test('limits of an entry of clients hold over all workers, and a reload changes them', async t => {
+  const origin = await rawOrigin(t)
+  const yaml = (limits: string) => `listen: { ${FREE} }
+${RULES}
+limits: { tunnels_per_client: 50 }
+clients: [{ name: ci, cidr: ["127.0.0.0/8"], limits: { ${limits} } }]`
+  const file = await configured(t, yaml('tunnels_per_client: 8, tunnels: 6'))
+  const fleet = await startFleet(t, program, file)
+  const open = async (count: number): Promise<string[]> => {
+    const clients = await Promise.all(Array.from({ length: count }, () => rawClient(t, fleet.port)))
+    for (const client of clients) client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
+    const answers: string[] = []
+    for (const client of clients) answers.push((await client.until(12)).slice(9))
+    return answers
+  }
+  const first = await open(12)
+  t.equal(first.filter(status => status === '200').length, 6)
+  t.equal(first.filter(status => status === '429').length, 6)
+  await fleet.said(/"reason":"limit_client_tunnels"[^\n]*clients\[ci\]\.limits\.tunnels allows \(6\)/)
+  const before = await readFile(file, 'utf8')
+  await writeFile(file, before.replace(', tunnels: 6', ''))
+  fleet.child.kill('SIGHUP')
+  await fleet.said(/"event":"config_reloaded"/)
+  const second = await open(6)
+  t.equal(second.filter(status => status === '200').length, 2, 'those that are open stay counted')
+  await fleet.said(
+    /"reason":"limit_tunnels_per_client"[^\n]*clients\[ci\]\.limits\.tunnels_per_client allows \(8\)/,
+  )
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
 })

@@ -4,6 +4,7 @@ import type { ClientCertificate } from '../../src/tls/client-certificate.js'
 import type { CheckQueue, Users } from '../../src/clients/credential-check.js'
 import { FailedAttempts } from '../../src/clients/failed-attempts.js'
 import { type Client, type ClientEntry, Clients, type Requester } from '../../src/clients/identify.js'
+import { parseConfig } from '../../src/config/load.js'
 import { ProxyError } from '../../src/errors.js'
 import type { CancelSignal } from '../../src/exchange.js'
 import { parseCidr } from '../../src/net/cidr.js'
@@ -11,6 +12,7 @@ import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { wideQueue } from '../kit/fakes/wide-queue.js'
 import { AskedVerifier, usersOf } from './asked-verifier.js'
 
+const DEFAULT_LIMITS = parseConfig('version: 1\n').config.limits
 const FILES = { team: usersOf({ ann: 'one', bob: 'two' }), guests: usersOf({ eve: 'three', bob: 'four' }) }
 
 /** `ann:one` and `bob:two` are of the team, `eve:three` and `bob:four` guests. */
@@ -54,6 +56,7 @@ export function clientsBehind(queue: CheckQueue, ...entries: ClientEntry[]) {
     queue,
     attempts: new FailedAttempts(clock.now),
     key: Buffer.alloc(32, 1),
+    limits: DEFAULT_LIMITS,
   })
   const identify = (
     address: string,

@@ -93,7 +93,7 @@ t.test('reports every problem at once, in file order', t => {
     'f:6:12: clients[0].cidr[0]: expected an IP address or a CIDR such as 10.0.0.0/8, found "ten"',
     'f:7:13: clients[0].rules[0]: there is no rule `wbe`; did you mean `web`?',
     'f:8:13: clients[1].name: the client name `ci` is taken by an entry above',
-    'f:8:32: clients[1].zone: unknown key `zone`; expected name, cidr, unix, basic, users, certificate, rules',
+    'f:8:32: clients[1].zone: unknown key `zone`; expected name, cidr, unix, basic, users, certificate, rules, mode, limits',
     'f:11:13: rules.web.hosts[0]: nothing above is anchored as &.example.com; a value that begins with * goes in quotes, as in "*.example.com"',
     'f:12:3: rules.web: the key `web` appears a second time',
     'f:13:3: rules.Up: expected a name of lower-case letters, digits, - and _, at most 63, a letter or digit first, found `Up`',

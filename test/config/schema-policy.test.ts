@@ -30,7 +30,7 @@ t.test('clients', t => {
     ],
     [
       'clients: [ci]',
-      '2:11 clients[0]: expected a map of name, cidr, unix, basic, users, certificate, rules, found "ci"',
+      '2:11 clients[0]: expected a map of name, cidr, unix, basic, users, certificate, rules, mode, limits, found "ci"',
     ],
     ['clients: [{ cidr: ["::1"] }]', `2:11 clients[0].name: the key \`name\` is missing; ${NAME}`],
     [
@@ -238,4 +238,38 @@ t.test('deny', t => {
     ['deny: [a.b]', '2:7 deny: expected a map of hosts, hosts_file, addresses, found a list'],
   ])
   t.end()
+})
+
+t.test('an entry of clients may have a mode of its own', async t => {
+  const client = (keys: string) => `clients: [{ name: ci, cidr: ["::1"]${keys} }]`
+  t.equal(load(client('')).clients[0]?.mode, undefined)
+  for (const mode of ['enforce', 'observe'] as const)
+    t.equal(load(client(`, mode: ${mode}`)).clients[0]?.mode, mode)
+  refuses(t, [
+    [client(', mode: audit'), '2:44 clients[0].mode: expected enforce or observe, found "audit"'],
+    [
+      client(', limits: { connections: 5 }'),
+      '2:48 clients[0].limits.connections: unknown key `connections`; it is the same for all clients: it belongs to `limits` at the top of the file',
+    ],
+    [
+      'rules: { web: { hosts: ["*"], mode: observe } }',
+      '2:31 rules.web.mode: unknown key `mode`; it belongs to an entry of `clients`, or to the top of the file',
+    ],
+    [
+      'rules: { web: { hosts: ["*"], limits: { tunnels: 5 } } }',
+      '2:31 rules.web.limits: unknown key `limits`; it belongs to an entry of `clients`, or to the top of the file',
+    ],
+  ])
+})
+
+t.test('connections of whoever shows a password or a certificate have no limit of their own', async t => {
+  const entry = (condition: string) =>
+    `clients: [{ name: ci, ${condition}, limits: { connections_per_client: 5 } }]`
+  const message = (condition: string) =>
+    `clients[0].limits.connections_per_client: connections are counted before it is known who asks, so that an entry with ${condition} has no limit of its own; set limits.connections_per_client`
+  t.equal(load(entry('cidr: ["::1"]')).clients[0]?.limits?.connectionsPerClient, 5)
+  t.equal(load(entry('unix: true')).clients[0]?.limits?.connectionsPerClient, 5)
+  refuses(t, [[entry('basic: { htpasswd_file: f }'), `2:62 ${message('basic')}`]])
+  const tls = 'listen: { tls: { address: "127.0.0.1:0", cert: c, key: k, client_ca: a } }\n'
+  t.same(problems(`${tls}${entry('certificate: { subject: ["*"] }')}`), [`3:66 ${message('certificate')}`])
 })

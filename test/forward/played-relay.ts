@@ -22,7 +22,6 @@ export function setup(method: Method = 'GET', request: Partial<UpstreamRequest> 
     via: new Via('p'),
     date: () => 'now',
     now: () => 0,
-    pumpLimits: { idleMs: 1000, lifetimeMs: 1000 },
     tunnels: { open: () => {} },
   }
   return {

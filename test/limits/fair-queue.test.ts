@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { ProxyError } from '../../src/errors.js'
 import {
   FairQueue,
   type QueueClient,
@@ -20,8 +21,8 @@ interface Begun {
 }
 
 /** Refuses as lookups are. */
-const refusalOf = (limit: keyof QueueLimits, value: number) =>
-  limitReached(limit === 'inAll' ? 'dns_lookups' : 'dns_lookups_per_client', `${value}`)
+const refusalOf = (limit: keyof QueueLimits, value: number, key?: string) =>
+  limitReached(limit === 'inAll' ? 'dns_lookups' : 'dns_lookups_per_client', `${value}`, { key })
 
 /** A queue of lookups, which the test answers in whatever order. */
 function queueOf(atOnce: number, limits: Partial<QueueLimits> = {}, endsAtAbort = false) {
@@ -31,9 +32,9 @@ function queueOf(atOnce: number, limits: Partial<QueueLimits> = {}, endsAtAbort 
   const queue = new FairQueue<Answer>({
     limits: { inAll: 1000, perClient: 1000, ...limits },
     atOnce,
-    refuse: (limit, value) => {
+    refuse: (limit, value, key) => {
       rejected.push(limit)
-      return refusalOf(limit, value)
+      return refusalOf(limit, value, key)
     },
   })
   const create = (name: string): QueuedWork<Answer> =>
@@ -315,4 +316,39 @@ t.test('a lookup that throws is a defect, and gives its place back', async t => 
   lookup.join('a')
   await t.rejects(lookup.answer, { message: 'internal error', type: 'proxy_internal_error', cause: defect })
   t.same([queue.size, queue.running], [0, 0])
+})
+
+t.test('a client may have a share of its own, whose key its refusal names', async t => {
+  const { create, queue } = queueOf(1, { perClient: 2 })
+  const ask = (client: QueueClient, name: string, perClient?: number) =>
+    create(name).join(client, perClient === undefined ? undefined : { perClient, key: 'its.key' })
+  const detailOf = (act: () => void): string | undefined => {
+    try {
+      act()
+    } catch (error) {
+      return (error as ProxyError).detail
+    }
+    return undefined
+  }
+  ask('a', 'a1', 3)
+  ask('a', 'a2', 3)
+  const leave = ask('a', 'a3', 3)
+  t.match(
+    detailOf(() => ask('a', 'a4', 3)),
+    /as its\.key allows \(3\)/,
+  )
+  leave()
+  ask('a', 'a4', 3)
+  ask('b', 'b1', 1)
+  t.match(
+    detailOf(() => ask('b', 'b2', 1)),
+    /as its\.key allows \(1\)/,
+  )
+  ask('c', 'c1')
+  ask('c', 'c2')
+  t.match(
+    detailOf(() => ask('c', 'c3')),
+    /limits\.dns_lookups_per_client allows \(2\)/,
+  )
+  t.equal(queue.size, 6)
 })

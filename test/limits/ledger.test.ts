@@ -135,3 +135,12 @@ t.test('of bytes no more than 10,000 keys are remembered, those with the most', 
   t.equal(ledger.spend('further', 49, 51), 0)
   t.ok(ledger.spend('further', 1, 51) > 0, 'those whose hour is over went before it')
 })
+
+t.test('of bytes those of whose limit the most is left are forgotten, whatever the limits are', async t => {
+  const ledger = new LocalLedger(() => 0)
+  ledger.spend('used up', 1024, 1024)
+  ledger.spend('half', 512 * 1024, 1024 * 1024)
+  for (let i = 0; i < 10_000; i++) ledger.spend(`k${i}`, 2048, 1_000_000)
+  t.ok(ledger.spend('used up', 0, 1024) > 0, 'although others have passed more bytes')
+  t.ok(ledger.spend('half', 512 * 1024, 1024 * 1024) > 0)
+})

@@ -28,5 +28,5 @@ t.test('what is known of the time until then is rounded up, to a second at least
     [1.1, '2'],
     [3599.2, '3600'],
   ] as const)
-    t.same(limitReached('bytes_per_hour', '1KiB', seconds).fields, ['Retry-After', field])
+    t.same(limitReached('bytes_per_hour', '1KiB', { waitSeconds: seconds }).fields, ['Retry-After', field])
 })

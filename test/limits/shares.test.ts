@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
+import { type ClientLimits, NO_CLIENT_LIMITS } from '../../src/limits/client-limits.js'
 import { LocalLedger } from '../../src/limits/ledger.js'
 import type { LimitName } from '../../src/limits/refusals.js'
 import { type ShareLimits, Shares, type Reservation } from '../../src/limits/shares.js'
@@ -8,7 +9,11 @@ import { LaterLedger } from '../kit/fakes/later-ledger.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { runs } from '../kit/runs.js'
 
-const LIMITS: ShareLimits = { connections: 3, connectionsPerClient: 2, tunnels: 3, tunnelsPerClient: 2 }
+const LIMITS: ShareLimits = { connections: 3, connectionsPerClient: 2, tunnels: 3 }
+const OF_CI: ClientLimits = { ...NO_CLIENT_LIMITS, client: 'ci', tunnelsPerClient: 2 }
+
+/** The limits of the entry ci after a reload. */
+const ofCi = (limits: Partial<ClientLimits>) => new Map([['ci', { ...OF_CI, ...limits }]])
 
 function shares(limits: Partial<ShareLimits> = {}) {
   const clock = new ManualClock()
@@ -28,8 +33,14 @@ class Flow {
   }
 }
 
-const entrant = (account: string, tunnel: boolean, metered = new Flow()) => ({
+const entrant = (
+  account: string,
+  tunnel: boolean,
+  metered = new Flow(),
+  own: Partial<ClientLimits> = {},
+) => ({
   account,
+  limits: { ...OF_CI, ...own },
   tunnel,
   metered,
 })
@@ -44,16 +55,6 @@ function reservationOf(found: unknown): Reservation {
   if (reasonOf(found) !== undefined) throw new Error(`refused: ${reasonOf(found)}`)
   return found as Reservation
 }
-
-t.test('a request costs nothing where no limit asks for it', async t => {
-  const { shares: all } = shares()
-  t.equal(all.countsRequests, false)
-  for (const limits of [{ requestsPerSecond: 1 }, { bytesPerHour: 1024 }]) {
-    t.equal(shares(limits).shares.countsRequests, true)
-    all.configure({ ...LIMITS, ...limits })
-    t.equal(all.countsRequests, true)
-  }
-})
 
 t.test('tunnels are counted for each client and in all, and given back once', async t => {
   const { shares: all, ledger, rejected } = shares()
@@ -97,27 +98,30 @@ t.test('when too many wait to be refused, further ones are closed', async t => {
 })
 
 t.test('requests a second and bytes an hour are asked of every exchange', async t => {
-  const { shares: all, clock } = shares({ requestsPerSecond: 2, bytesPerHour: 1024 })
-  reservationOf(all.enter(entrant('a', false))).release()
+  const { shares: all, clock } = shares()
+  const own = { requestsPerSecond: 2, bytesPerHour: 1024 }
+  const asks = (account: string, flow = new Flow()) => all.enter(entrant(account, false, flow, own))
+  reservationOf(asks('a')).release()
   const flow = new Flow()
-  const reservation = reservationOf(all.enter(entrant('a', false, flow)))
-  const third = all.enter(entrant('a', false))
+  const reservation = reservationOf(asks('a', flow))
+  const third = asks('a')
   t.match(third, { reason: 'limit_requests_per_second', fields: ['Retry-After', '1'] })
   flow.bytesPassed = 1024
   reservation.release()
   clock.advance(1000)
-  t.match(all.enter(entrant('a', false)), { reason: 'limit_bytes_per_hour', fields: ['Retry-After', '3599'] })
-  reservationOf(all.enter(entrant('b', false)))
+  t.match(asks('a'), { reason: 'limit_bytes_per_hour', fields: ['Retry-After', '3599'] })
+  reservationOf(asks('b'))
   clock.advance(3_599_000)
-  reservationOf(all.enter(entrant('a', false)))
+  reservationOf(asks('a'))
 })
 
 t.test('who has used up its bytes loses its tunnels, nobody else does', async t => {
-  const { shares: all, clock } = shares({ bytesPerHour: 1024 })
+  const { shares: all, clock } = shares()
+  const own = { bytesPerHour: 1024 }
   const [busy, idle, other] = [new Flow(), new Flow(), new Flow()]
-  reservationOf(all.enter(entrant('a', true, busy)))
-  reservationOf(all.enter(entrant('a', true, idle)))
-  reservationOf(all.enter(entrant('b', true, other)))
+  reservationOf(all.enter(entrant('a', true, busy, own)))
+  reservationOf(all.enter(entrant('a', true, idle, own)))
+  reservationOf(all.enter(entrant('b', true, other, own)))
   all.meter(clock.now())
   busy.bytesPassed = 1023
   other.bytesPassed = 1023
@@ -142,14 +146,14 @@ t.test('tunnels of who has used up its bytes elsewhere are closed, quiet as they
     questions.push(`${key} ${bytes}`)
     return spend(key, bytes, limit)
   }
-  const limits = { ...LIMITS, bytesPerHour: 1024 }
-  const [here, there] = [new Shares(limits, ledger, () => {}), new Shares(limits, ledger, () => {})]
+  const own = { bytesPerHour: 1024 }
+  const [here, there] = [new Shares(LIMITS, ledger, () => {}), new Shares(LIMITS, ledger, () => {})]
   const [busy, quiet, alsoQuiet, other] = [new Flow(), new Flow(), new Flow(), new Flow()]
-  await here.enter(entrant('a', false, busy))
-  await there.enter(entrant('a', true, quiet))
-  await there.enter(entrant('a', true, alsoQuiet))
-  await there.enter(entrant('b', true, other))
-  await there.enter(entrant('c', false))
+  await here.enter(entrant('a', false, busy, own))
+  await there.enter(entrant('a', true, quiet, own))
+  await there.enter(entrant('a', true, alsoQuiet, own))
+  await there.enter(entrant('b', true, other, own))
+  await there.enter(entrant('c', false, new Flow(), own))
   busy.bytesPassed = 1024
   here.meter(1e6)
   questions.length = 0
@@ -165,7 +169,7 @@ t.test('other limits hold for what is asked from then on; bytes count from when 
   reservationOf(all.enter(entrant('a', true, flow)))
   reservationOf(all.enter(entrant('a', true)))
   flow.bytesPassed = 5000
-  all.configure({ ...LIMITS, tunnelsPerClient: 1, bytesPerHour: 1024 })
+  all.configure(LIMITS, ofCi({ tunnelsPerClient: 1, bytesPerHour: 1024 }))
   t.equal(reasonOf(all.enter(entrant('a', true))), 'limit_tunnels_per_client')
   all.meter(clock.now())
   t.same(flow.stopped, [])
@@ -176,13 +180,13 @@ t.test('other limits hold for what is asked from then on; bytes count from when 
 })
 
 t.test('a reload between two looks at the bytes forgets none of them', async t => {
-  const limits = { ...LIMITS, bytesPerHour: 1024 }
-  const { shares: all, ledger } = shares(limits)
+  const own = { bytesPerHour: 1024 }
+  const { shares: all, ledger } = shares()
   const flow = new Flow()
-  reservationOf(all.enter(entrant('a', true, flow)))
+  reservationOf(all.enter(entrant('a', true, flow, own)))
   all.meter(0)
   flow.bytesPassed = 600
-  all.configure({ ...limits, tunnels: 2 })
+  all.configure({ ...LIMITS, tunnels: 2 }, ofCi(own))
   flow.bytesPassed = 1024
   all.meter(1000)
   t.ok(ledger.spend('bytes a', 0, 1024) > 0, 'all of them are used up')
@@ -191,9 +195,10 @@ t.test('a reload between two looks at the bytes forgets none of them', async t =
 
 t.test('a ledger that is elsewhere has the same answers, later', async t => {
   const ledger = new LaterLedger()
-  const limits = { ...LIMITS, requestsPerSecond: 4, bytesPerHour: 1024 }
-  const all = new Shares(limits, ledger, () => {})
-  const answers = await Promise.all(Array.from({ length: 3 }, () => all.enter(entrant('a', true))))
+  const own = { requestsPerSecond: 4, bytesPerHour: 1024 }
+  const all = new Shares(LIMITS, ledger, () => {})
+  const tunnel = () => all.enter(entrant('a', true, new Flow(), own))
+  const answers = await Promise.all(Array.from({ length: 3 }, tunnel))
   t.match(answers[2], { reason: 'limit_tunnels_per_client' })
   for (const reservation of answers.slice(0, 2)) (reservation as Reservation).release()
   t.equal(ledger.local.held('tunnels'), 0)
@@ -214,7 +219,7 @@ t.test('a ledger that is elsewhere has the same answers, later', async t => {
   t.equal(ledger.local.held('connections'), 0, 'also of what was gone before the answer')
   t.equal(ledger.local.held('connections a'), 0)
   const flow = new Flow()
-  const reservation = await all.enter(entrant('b', true, flow))
+  const reservation = await all.enter(entrant('b', true, flow, own))
   flow.bytesPassed = 1024
   all.meter(1e6)
   await undefined
@@ -241,4 +246,84 @@ t.test('however exchanges come and go, no limit is passed and nothing is held in
     return ledger.held('tunnels') === 0
   })
   t.equal(fc.check(property, { numRuns: runs(500) }).failed, false)
+})
+
+t.test('the clients of one entry have so many tunnels together, as its own limit says', async t => {
+  const { shares: all, ledger, rejected } = shares({ tunnels: 10 })
+  const own = { tunnels: 3, own: new Set(['tunnels']) }
+  const open = ['a', 'a', 'b'].map(account =>
+    reservationOf(all.enter(entrant(account, true, new Flow(), own))),
+  )
+  const refused = all.enter(entrant('c', true, new Flow(), own))
+  t.match(refused, { status: 429, reason: 'limit_client_tunnels', close: false })
+  t.match((refused as ProxyError).detail, /as clients\[ci\]\.limits\.tunnels allows \(3\);/)
+  t.same(rejected, ['client_tunnels'])
+  t.equal(ledger.held('tunnels c'), 0, 'what was refused holds nothing')
+  reservationOf(all.enter(entrant('d', true, new Flow(), { client: 'other' })))
+  for (const reservation of open) reservation.release()
+  t.equal(ledger.held('tunnels of ci'), 0)
+  reservationOf(all.enter(entrant('c', true, new Flow(), own)))
+})
+
+t.test('a refusal names the key that sets the limit: of the entry where it has one, else of all', async t => {
+  const limits = { requestsPerSecond: 1, bytesPerHour: 1024 }
+  for (const [own, prefix] of [
+    [['tunnels_per_client', 'requests_per_second', 'bytes_per_hour'], 'clients[ci].limits'],
+    [[], 'limits'],
+  ] as const) {
+    const { shares: all, ledger } = shares()
+    const enter = (account: string, over: Partial<ClientLimits>) => {
+      const set = new Set<string>(own)
+      return all.enter(entrant(account, true, new Flow(), { ...over, own: set })) as ProxyError
+    }
+    enter('a', { tunnelsPerClient: 1 })
+    t.match(enter('a', { tunnelsPerClient: 1 }).detail, `as ${prefix}.tunnels_per_client allows (1)`)
+    enter('b', limits)
+    t.match(enter('b', limits).detail, `than ${prefix}.requests_per_second allows (1 a second`)
+    ledger.spend('bytes c', 1024, 1024)
+    t.match(enter('c', limits).detail, `as ${prefix}.bytes_per_hour allows (1KiB)`)
+  }
+})
+
+t.test(
+  'connections from an address that alone makes a client are counted by the limit of its entry',
+  async t => {
+    const { shares: all } = shares()
+    const own = { ...OF_CI, connectionsPerClient: 1, own: new Set(['connections_per_client']) }
+    const shed = () => t.fail('there is room to say so')
+    t.equal(all.connect('a', shed, own).refusal, undefined)
+    const { refusal } = all.connect('a', shed, own)
+    t.match(refusal, { status: 429, reason: 'limit_connections_per_client' })
+    t.match(refusal?.detail, 'as clients[ci].limits.connections_per_client allows (1)')
+    t.equal(all.connect('b', shed).refusal, undefined)
+  },
+)
+
+t.test('bytes are counted by the limit of each entry; a reload changes that of what is open', async t => {
+  const { shares: all, clock } = shares({ tunnels: 10 })
+  const [ci, agents, free] = [new Flow(), new Flow(), new Flow()]
+  const few = { bytesPerHour: 1024 }
+  reservationOf(all.enter(entrant('ci', true, ci, few)))
+  reservationOf(all.enter(entrant('agents', true, agents, { client: 'agents', bytesPerHour: 4096 })))
+  reservationOf(all.enter(entrant('free', true, free, { client: 'free' })))
+  const meter = () => {
+    clock.advance(1000)
+    all.meter(clock.now())
+    return [ci, agents, free].map(({ stopped }) => stopped.length)
+  }
+  for (const flow of [ci, agents, free]) flow.bytesPassed = 1023
+  t.same(meter(), [0, 0, 0])
+  for (const flow of [ci, agents, free]) flow.bytesPassed = 1024
+  t.same(meter(), [1, 0, 0])
+  const after = (client: string, limits: Partial<ClientLimits>): [string, ClientLimits] => [
+    client,
+    { ...OF_CI, client, ...limits },
+  ]
+  all.configure(LIMITS, new Map([after('ci', {}), after('agents', few), after('free', few)]))
+  t.same(meter(), [1, 1, 0], 'what passed while nobody counted is not counted')
+  free.bytesPassed += 1024
+  t.same(meter(), [1, 2, 1])
+  t.match(all.enter(entrant('free', false, new Flow(), { client: 'free' })), {
+    reason: 'limit_bytes_per_hour',
+  })
 })

@@ -8,6 +8,7 @@ import { accepted } from '../kit/peers/accepted.js'
 import { arrived } from '../kit/peers/arrived.js'
 import { untilFree } from '../kit/peers/free-port.js'
 import { TunnelRegistry } from '../../src/tunnel/registry.js'
+import { NO_CLIENT_LIMITS } from '../../src/limits/client-limits.js'
 import { NO_LIMITS } from '../kit/fakes/no-limits.js'
 import { ESTABLISHED, openTunnel } from '../kit/proxies/open-tunnel.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
@@ -211,6 +212,7 @@ t.test('a drain ends even if something that it stops does not report its end', a
     clientName: () => undefined,
     balancers: [],
     sourceOf: () => '',
+    limitsAt: () => undefined,
   })
   const stopped: string[] = []
   const stuck = {
@@ -219,7 +221,7 @@ t.test('a drain ends even if something that it stops does not report its end', a
     stop: (why: string) => void stopped.push(why),
   }
   const admitted = { exchange: { becameTunnel: () => {} } } as unknown as AdmittedExchange
-  const rules = { judge: () => async () => true, tunnelOpened: () => {}, tunnelClosed: () => {} }
+  const rules = { judge: () => async () => NO_CLIENT_LIMITS, tunnelOpened: () => {}, tunnelClosed: () => {} }
   tunnels.open(stuck as unknown as Pump, admitted, { address: '', parent: undefined }, rules)
   await server.drain(0)
   t.same(stopped, ['shutdown'])

@@ -52,6 +52,7 @@ async function served(t: Test, files: TlsFiles): Promise<{ port: number; server:
     clientName: () => undefined,
     balancers: [],
     sourceOf: () => '',
+    limitsAt: () => undefined,
   })
   const { port } = await server.listenTls(LOOPBACK, files)
   t.teardown(() => server.drain(0))

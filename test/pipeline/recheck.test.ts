@@ -5,7 +5,7 @@ import { Clients } from '../../src/clients/identify.js'
 import { parseConfig } from '../../src/config/load.js'
 import { createPolicy } from '../../src/pipeline/create-policy.js'
 import { parseRequestTarget } from '../../src/http/request-target.js'
-import { isStillAllowed, type RecheckedTunnel } from '../../src/pipeline/recheck.js'
+import { recheck, type RecheckedTunnel, type RecheckOptions } from '../../src/pipeline/recheck.js'
 import type { OriginRoute } from '../../src/origin/origin.js'
 import type { Parents } from '../../src/upstream/parents.js'
 import { wideQueue } from '../kit/fakes/wide-queue.js'
@@ -21,6 +21,7 @@ function options(yaml: string, routes: readonly OriginRoute[] = []) {
     queue: wideQueue(),
     attempts: NOBODY,
     key: Buffer.alloc(32),
+    limits: config.limits,
   })
   const authorities = new Authorities({}, 0)
   return { clients, authorities, policy: createPolicy(loaded), routes, parents: undefined }
@@ -40,6 +41,10 @@ function tunnel(method: string, target: string, address = '1.1.1.1', over: objec
     parent: undefined,
     verifiesServerName: false,
   }
+}
+
+async function isStillAllowed(open: RecheckedTunnel, under: RecheckOptions): Promise<boolean> {
+  return (await recheck(open, under)) !== undefined
 }
 
 const CONNECT = tunnel('CONNECT', 'a.test:443')

@@ -8,13 +8,14 @@ import {
   ObserverList,
   type Subject,
 } from '../../src/pipeline/exchange-observer.js'
+import { NO_CLIENT_LIMITS } from '../../src/limits/client-limits.js'
 import { Outcome } from '../../src/outcome.js'
 import { FakeExchange } from '../kit/fakes/exchange.js'
 
 /** An exchange that is reported to these observers. */
 function reported(...observers: ExchangeObserver[]): Report {
   const options = { observers: new ObserverList(observers), configHash: 'hash' }
-  return new Report(new FakeExchange(), { name: 'ci', rules: 'all' }, 3, options)
+  return new Report(new FakeExchange(), { name: 'ci', rules: 'all', limits: NO_CLIENT_LIMITS }, 3, options)
 }
 
 const DENIAL: Denial = {

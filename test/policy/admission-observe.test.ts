@@ -108,3 +108,36 @@ t.test('binds a tunnel to its server name as the rules that name the host say', 
   t.equal(at('verify', 'CONNECT nowhere.test:443'), true)
   t.equal(at('none', 'CONNECT nowhere.test:443'), false)
 })
+
+t.test('the mode of a client is in place of that of the policy, for that client alone', async t => {
+  for (const mode of ['enforce', 'observe'] as const) {
+    const judging = policy({ ...RULES, mode })
+    for (const line of ['CONNECT nowhere.test:443', 'POST api.test', 'CONNECT a.example:442']) {
+      const admit = (own?: 'enforce' | 'observe') => judging.admit({ ...request(line), mode: own })
+      t.match(admit('observe'), { kind: 'allow', wouldDeny: { kind: 'deny' } }, line)
+      t.match(admit('enforce'), { kind: 'deny' }, line)
+      t.match(admit(), { kind: mode === 'observe' ? 'allow' : 'deny' }, line)
+      t.equal(admit('enforce'), admit('enforce'), 'and is remembered, each by itself')
+      t.match(admit('observe'), { kind: 'allow' })
+    }
+  }
+})
+
+t.test('a client that is observed gets past no denial, no localhost and no address guard', async t => {
+  const judging = policy({ ...RULES, mode: 'enforce' })
+  const admit = (line: string) => judging.admit({ ...request(line), mode: 'observe' })
+  for (const [line, reason] of [
+    ['CONNECT evil.example:443', 'deny_host'],
+    ['CONNECT 203.0.113.9:443', 'deny_address'],
+    ['CONNECT a.localhost:443', 'localhost'],
+    ['GET 127.0.0.1:80', 'address'],
+  ] as const) {
+    const decision = admit(line)
+    const found = decision.kind === 'deny' ? decision : judging.vet(decision.grant, undefined)
+    t.match(found, { kind: 'deny', reason }, line)
+  }
+  const observed = admit('CONNECT nowhere.test:443')
+  if (observed.kind === 'deny') throw new Error('denied')
+  t.match(judging.vet(observed.grant, ['10.0.0.1']), { kind: 'deny', reason: 'address' })
+  t.equal(isPermit(judging.vet(observed.grant, ['93.184.216.34'])), true)
+})

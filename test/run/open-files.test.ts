@@ -112,3 +112,25 @@ t.test('limits that the file does not set are lowered to the descriptors, others
   t.equal(fit('limits: { tunnels: 300 }', 400), 'as it is')
   t.equal(fit('limits: { connections: 100, tunnels: 50 }', 400), 'as it is')
 })
+
+t.test('limits of a client above what the descriptors leave for all are a warning', async t => {
+  const yaml = `version: 1
+clients:
+  - { name: ci, cidr: ["10.0.0.0/8"], limits: { tunnels_per_client: 500, tunnels: 100 } }
+  - { name: far, cidr: ["::1"], limits: { tunnels: 20000 } }
+`
+  const loaded = parseConfig(yaml)
+  const paths = ({ warnings }: typeof loaded) => warnings.map(({ line, path }) => `${line} ${path}`)
+  const before = ['3 clients[0].limits.tunnels_per_client', '4 clients[1].limits.tunnels']
+  t.same(paths(loaded), before)
+  t.same(paths(fitLimits(loaded, 20_000, 0, 1)), before, 'what was said is not said again')
+  const fitted = fitLimits(parseConfig(yaml.replace(', tunnels: 100', '').replace('20000', '200')), 400, 0, 1)
+  t.match(fitted.warnings, [
+    {
+      line: 3,
+      path: 'clients[0].limits.tunnels_per_client',
+      message: 'is above limits.tunnels (112), which is always reached before it',
+    },
+    { line: 4, path: 'clients[1].limits.tunnels' },
+  ])
+})

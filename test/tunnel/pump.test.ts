@@ -3,7 +3,8 @@ import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { Pump, type PumpLimits } from '../../src/tunnel/pump.js'
+import type { TunnelTimes } from '../../src/limits/client-limits.js'
+import { Pump } from '../../src/tunnel/pump.js'
 import { BufferedReader, ReadBuffers } from '../../src/tunnel/socket-reader.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { arrived } from '../kit/peers/arrived.js'
@@ -11,7 +12,7 @@ import { RawPeer } from '../kit/peers/raw-peer.js'
 import { settled, turns } from '../kit/peers/settled.js'
 import { until } from '../kit/until.js'
 
-const LIMITS: PumpLimits = { idleMs: 10_000, lifetimeMs: 100_000 }
+const LIMITS: TunnelTimes = { idleMs: 10_000, lifetimeMs: 100_000 }
 
 /** Counts the large buffers in use. */
 class CountedBuffers extends ReadBuffers {
@@ -93,7 +94,6 @@ async function running(t: Test, setup: Setup = {}): Promise<Running> {
   const pump = new Pump(
     { socket: client.socket, reader: clientReader, early: early(setup.fromClient) },
     { socket: upstream.socket, reader: upstreamReader, early: early(setup.fromUpstream) },
-    LIMITS,
     clock.now,
   )
   const near = { nearClient: client.socket, nearUpstream: upstream.socket }
@@ -156,7 +156,6 @@ t.test('early bytes that a slow side does not read pause the other side', async 
   const pump = new Pump(
     { socket: client.socket, early: [early] },
     { socket: upstream.socket, reader, early: [] },
-    LIMITS,
     () => 0,
   )
   client.peer.write(Buffer.alloc(8 << 20))
@@ -179,7 +178,6 @@ t.test('passes on an end that was received before it was started, after the earl
     const pump = new Pump(
       { socket: client.socket, early: first === 'client' ? early : [] },
       { socket: upstream.socket, early: first === 'client' ? [] : early },
-      LIMITS,
       () => 0,
     )
     t.equal(await to.peer.untilEnd(), 'early')
@@ -195,7 +193,7 @@ t.test('is idle if nothing was received from either side for the idle timeout', 
   const { pump, clock, client, upstream } = await running(t)
   const pass = (ms: number): void => {
     clock.advance(ms)
-    pump.check(clock.now())
+    pump.check(clock.now(), LIMITS)
   }
   pass(LIMITS.idleMs - 1)
   client.write('x')
@@ -220,11 +218,11 @@ t.test('is not idle while a slow side reads something', async t => {
   await client.until(32 << 20)
   await turns()
   clock.advance(LIMITS.idleMs - 1)
-  pump.check(clock.now())
+  pump.check(clock.now(), LIMITS)
   await turns()
   t.equal(client.socket.readyState, 'open')
   clock.advance(1)
-  pump.check(clock.now())
+  pump.check(clock.now(), LIMITS)
   t.match(await pump.finished, { reason: 'idle' })
 })
 
@@ -233,11 +231,11 @@ t.test('has a maximum lifetime, busy or not', async t => {
   clock.advance(LIMITS.lifetimeMs - 1)
   client.write('x')
   await upstream.until(1)
-  pump.check(clock.now())
+  pump.check(clock.now(), LIMITS)
   await turns()
   t.equal(client.socket.readyState, 'open')
   clock.advance(1)
-  pump.check(clock.now())
+  pump.check(clock.now(), LIMITS)
   t.match(await pump.finished, { reason: 'lifetime' })
   t.equal(await client.untilEnd(), '')
   t.equal(await upstream.untilEnd(), '')

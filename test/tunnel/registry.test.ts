@@ -1,4 +1,5 @@
 import t from 'tap'
+import { NO_CLIENT_LIMITS, type TunnelTimes } from '../../src/limits/client-limits.js'
 import { A_PLACE } from '../kit/fakes/no-limits.js'
 import { type OpenTunnel, TunnelRegistry } from '../../src/tunnel/registry.js'
 import type { AdmittedExchange, Carrier } from '../../src/pipeline/admitted-exchange.js'
@@ -20,8 +21,8 @@ class StubPump implements RunningPump {
     })
   }
 
-  check(now: number): void {
-    this.calls.push(`check ${now}`)
+  check(now: number, { idleMs }: TunnelTimes): void {
+    this.calls.push(`check ${now}${Number.isFinite(idleMs) ? ` idle ${idleMs}` : ''}`)
   }
 
   stop(reason: string): void {
@@ -34,10 +35,10 @@ class StubPump implements RunningPump {
   }
 }
 
-function rulesOf(isAllowed: (tunnel: OpenTunnel) => Promise<boolean>) {
+function rulesOf(isAllowed: (tunnel: OpenTunnel) => Promise<boolean>, limits = NO_CLIENT_LIMITS) {
   return {
     open: 0,
-    judge: () => isAllowed,
+    judge: () => async (tunnel: OpenTunnel) => ((await isAllowed(tunnel)) ? limits : undefined),
     tunnelOpened() {
       this.open += 1
     },
@@ -70,7 +71,7 @@ function opened(
     slot: A_PLACE,
     becameTunnel: (carrier: Carrier) => pump.calls.push(`carries ${carrier === pump}`),
   }
-  const admitted = { exchange, subject, rule: 'web' } as unknown as AdmittedExchange
+  const admitted = { exchange, subject, rule: 'web', limits: NO_CLIENT_LIMITS } as unknown as AdmittedExchange
   const may = pumps.open(pump, admitted, { address: '192.0.2.1', parent: undefined }, rules)
   // The exchange has been notified by now; the tests are about what follows.
   if (pump.calls.shift() !== 'carries true') throw new Error('the exchange does not know its tunnel')
@@ -223,4 +224,22 @@ t.test('keeps a tunnel that was allowed by replaced rules only if the rules in f
   t.same([before.open, after.open], [3, 1])
   await late.end()
   t.same([before.open, after.open], [2, 1])
+})
+
+t.test('a tunnel that may stay goes on with the limits that its client has now', async t => {
+  const pumps = new TunnelRegistry(() => 0)
+  const tunnelTimes = { idleMs: 5, lifetimeMs: 50 }
+  const [a, b] = [new StubPump(), new StubPump()]
+  opened(pumps, 'a', a)
+  opened(pumps, 'b', b)
+  pumps.check(1)
+  const rules = rulesOf(async ({ admitted }) => admitted.exchange.id === 'a', {
+    ...NO_CLIENT_LIMITS,
+    tunnelTimes,
+  })
+  t.equal(await pumps.enforce(rules), 1)
+  await b.end()
+  pumps.check(2)
+  t.same(a.calls, ['check 1', 'check 2 idle 5'])
+  t.same(b.calls, ['check 1', 'stop policy'])
 })

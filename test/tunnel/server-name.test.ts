@@ -2,7 +2,8 @@ import { connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { createServer as createTlsServer, connect as tlsConnect } from 'node:tls'
 import { parseHost } from '../../src/http/authority.js'
-import type { PumpLimits, PumpResult, RunningPump } from '../../src/tunnel/pump.js'
+import type { TunnelTimes } from '../../src/limits/client-limits.js'
+import type { PumpResult, RunningPump } from '../../src/tunnel/pump.js'
 import { BufferedReader, ReadBuffers } from '../../src/tunnel/socket-reader.js'
 import { VerifiedTunnel } from '../../src/tunnel/server-name.js'
 import { arrived } from '../kit/peers/arrived.js'
@@ -14,7 +15,7 @@ import { settled, turns } from '../kit/peers/settled.js'
 import { ALERT } from '../kit/proxies/setups.js'
 import { until } from '../kit/until.js'
 
-const LIMITS: PumpLimits = { idleMs: 10_000, lifetimeMs: 100_000 }
+const LIMITS: TunnelTimes = { idleMs: 10_000, lifetimeMs: 100_000 }
 const EVENTS = ['data', 'end', 'error', 'close', 'drain', 'readable'] as const
 
 interface Ends {
@@ -107,7 +108,7 @@ async function waiting(t: Test, setup: Setup = {}) {
   client.socket.pause()
   const clock = new ManualClock()
   const pump = new StubPump()
-  const started: { up: string; down: string; limits: PumpLimits }[] = []
+  const started: { up: string; down: string }[] = []
   const listeners = () =>
     [client, upstream].map(({ socket }) => EVENTS.map(event => socket.listenerCount(event)))
   const before = listeners()
@@ -117,11 +118,10 @@ async function waiting(t: Test, setup: Setup = {}) {
     reader,
     {
       host: parseHost('a.test'),
-      limits: LIMITS,
       headerTimeoutMs: 5000,
       now: clock.now,
-      startPump: (fromClient, fromUpstream, limits) => {
-        started.push({ up: latin1([fromClient]), down: latin1([fromUpstream]), limits })
+      startPump: (fromClient, fromUpstream) => {
+        started.push({ up: latin1([fromClient]), down: latin1([fromUpstream]) })
         return pump
       },
     },
@@ -147,8 +147,7 @@ t.test('passes the ClientHello on, and hands what follows, and the answer, to th
   t.same([started, upstream.peer.received], [[], ''], 'which waits for the answer')
   upstream.peer.write(SERVER_HELLO)
   await until('the pump to start', () => started.length > 0)
-  const limits = { ...LIMITS, lifetimeMs: LIMITS.lifetimeMs - 4000 }
-  t.same(started, [{ up: 'more and more', down: ANSWER, limits }])
+  t.same(started, [{ up: 'more and more', down: ANSWER }])
   t.same(listeners(), before)
   const result = { bytesUp: 1, bytesDown: 2, reason: 'idle' } as const
   pump.done(result)
@@ -160,7 +159,7 @@ t.test('does not wait for a ClientHello that is available from the start', async
   t.equal(await upstream.peer.until(hello.length), HELLO)
   upstream.peer.write(SERVER_HELLO)
   await until('the pump to start', () => started.length > 0)
-  t.same(started, [{ up: '', down: ANSWER, limits: LIMITS }])
+  t.same(started, [{ up: '', down: ANSWER }])
   t.same(listeners(), before)
 })
 
@@ -168,9 +167,22 @@ t.test('checks and stops its pump', async t => {
   const { upstream, started, tunnel, pump } = await waiting(t, { rest: hello })
   upstream.peer.write('x')
   await until('the pump to start', () => started.length > 0)
-  tunnel.check(1e9)
+  tunnel.check(99_999, LIMITS)
   tunnel.stop('shutdown')
-  t.same(pump.calls, ['check 1000000000', 'stop shutdown'])
+  t.same(pump.calls, ['check 99999', 'stop shutdown'])
+})
+
+t.test('its life begins with the tunnel, and not with the pump', async t => {
+  const { client, upstream, started, tunnel, pump, clock } = await waiting(t)
+  const end = clock.now() + LIMITS.lifetimeMs
+  clock.advance(4000)
+  client.peer.write(hello)
+  await upstream.peer.until(hello.length)
+  upstream.peer.write(SERVER_HELLO)
+  await until('the pump to start', () => started.length > 0)
+  tunnel.check(end - 1, LIMITS)
+  tunnel.check(end, LIMITS)
+  t.same(pump.calls, [`check ${end - 1}`, 'stop lifetime'])
 })
 
 t.test('checks a second ClientHello like the first (RFC 8446 §4.1.4)', async t => {
@@ -282,15 +294,15 @@ t.test(
     const { client, upstream, clock, tunnel } = await waiting(t, { rest: hello })
     await upstream.peer.until(hello.length)
     clock.advance(9_999)
-    tunnel.check(clock.now())
+    tunnel.check(clock.now(), LIMITS)
     upstream.peer.write(RETRY_REQUEST)
     await client.peer.until(RETRY.length)
     clock.advance(4_999)
-    tunnel.check(clock.now())
+    tunnel.check(clock.now(), LIMITS)
     await turns()
     t.equal(client.socket.destroyed, false)
     clock.advance(1)
-    tunnel.check(clock.now())
+    tunnel.check(clock.now(), LIMITS)
     t.strictSame(await tunnel.finished, {
       bytesUp: hello.length,
       bytesDown: RETRY.length,
@@ -299,7 +311,7 @@ t.test(
     })
     const idle = await waiting(t, { rest: hello })
     idle.clock.advance(10_000)
-    idle.tunnel.check(idle.clock.now())
+    idle.tunnel.check(idle.clock.now(), LIMITS)
     t.strictSame(await idle.tunnel.finished, { bytesUp: hello.length, bytesDown: 0, reason: 'idle' })
   },
 )
@@ -321,16 +333,15 @@ t.test('each timeout ends the wait when it expires, and not before', async t => 
       reader,
       {
         host: parseHost('a.test'),
-        limits,
         headerTimeoutMs,
         now: () => 1000,
         startPump: () => new StubPump(),
       },
     )
-    tunnel.check(1099)
+    tunnel.check(1099, limits)
     await turns()
     t.equal(client.socket.destroyed, false)
-    tunnel.check(1100)
+    tunnel.check(1100, limits)
     const refusal = fault === undefined ? {} : { refusal: { fault } }
     t.strictSame(await tunnel.finished, { bytesUp: 0, bytesDown: 0, reason, ...refusal })
     t.equal(await client.peer.untilEnd(), '')
@@ -366,7 +377,7 @@ t.test('reports the first reason to end', async t => {
   client.peer.write(clientHello('b.test'))
   t.equal(await client.peer.untilEnd(), ALERT)
   clock.advance(1e9)
-  tunnel.check(clock.now())
+  tunnel.check(clock.now(), LIMITS)
   tunnel.stop('shutdown')
   t.match(await tunnel.finished, { reason: 'server_name', refusal: { fault: 'sni_mismatch' } })
 })

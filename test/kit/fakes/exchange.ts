@@ -13,6 +13,7 @@ import type { Fields } from '../../../src/http/fields.js'
 import type { Method } from '../../../src/http/method.js'
 import { parseRequestTarget } from '../../../src/http/request-target.js'
 import type { OutgoingTrace } from '../../../src/http/trace-context.js'
+import { NO_CLIENT_LIMITS } from '../../../src/limits/client-limits.js'
 import type { RequestHead } from '../../../src/http1/request-reader.js'
 import type { ResponseHead } from '../../../src/http1/response-writer.js'
 import type { Subject } from '../../../src/pipeline/exchange-observer.js'
@@ -96,6 +97,7 @@ export class FakeExchange implements ReceivedExchange {
       rule: 'web',
       dnsMs: undefined,
       partition: undefined,
+      limits: NO_CLIENT_LIMITS,
       trace,
     }
     this.responded = request.responded ?? false

@@ -35,11 +35,11 @@ function createFigures(): (status: Status) => void {
     ({ route, upstream }) => JSON.stringify([route, upstream]),
     ({ route, upstream, up, failures }) => [upstream, route, up ? 'up' : 'down', String(failures)],
   )
-  const limits = textTable<Status['limits'][number]>(
+  const limits = textTable<Status['limits'][number] | Status['client_limits'][number]>(
     'limits',
     ['', NUMBER, 'name'],
-    ({ key }) => key,
-    limit => [`limits.${limit.key}`, formatLimit(limit), (limit.most ?? []).map(formatShare).join(', ')],
+    nameOfLimit,
+    limit => [nameOfLimit(limit), formatLimit(limit), (limit.most ?? []).map(formatShare).join(', ')],
   )
   return status => {
     showHead(status)
@@ -59,15 +59,20 @@ function createFigures(): (status: Status) => void {
       cell.className = cell.textContent === 'up' ? 'up' : 'down'
     }
     showCache(status.cache)
-    limits(status.limits)
+    limits([...status.limits, ...status.client_limits])
   }
+}
+
+/** As messages name it: entries of clients have limits of their own. */
+function nameOfLimit(limit: Status['limits'][number] | Status['client_limits'][number]): string {
+  return 'client' in limit ? `clients[${limit.client}].limits.${limit.key}` : `limits.${limit.key}`
 }
 
 function showHead({ version, uptime_seconds: uptime, config, listen }: Status): void {
   setFacts(found('facts'), [
     ['version', version ?? 'unknown'],
     ['up', formatAge(uptime)],
-    ['mode', config.mode],
+    ['mode', config.modes],
     ['configuration', config.hash],
     ['listens on', [...listen.proxy, ...(listen.tls === null ? [] : [`${listen.tls} (TLS)`])].join(', ')],
   ])
