@@ -1,7 +1,14 @@
 /** One request to the admin listener of a proxy that runs, for the commands that ask it something. */
-import { isTcp, type ListenAddress, serializeListenAddress } from '../config/listen-address.js'
+import type { Argv } from 'yargs'
+import {
+  isTcp,
+  type ListenAddress,
+  parseSingleAddress,
+  serializeListenAddress,
+} from '../config/listen-address.js'
 import { errorCode } from '../errors.js'
 import { request } from '../http/node-http.js'
+import { checkConfigName } from './command.js'
 
 export interface AdminRequest {
   readonly method: string
@@ -78,4 +85,27 @@ export function describeAdminFailure(error: unknown, address: ListenAddress): st
     return `${known} ${place}; is the proxy running, and does --admin or --config say where?`
   if (error instanceof Silent) return `no answer from ${place}`
   return `no answer that is one from ${place} (${code ?? (error instanceof Error ? error.message : String(error))})`
+}
+
+/** The options that say where the admin listener is. */
+export function withAdminOptions<Options>(yargs: Argv<Options>) {
+  return yargs
+    .option('admin', {
+      type: 'string',
+      requiresArg: true,
+      describe: 'address of the admin listener, such as 127.0.0.1:9128; beats the file',
+    })
+    .option('config', {
+      alias: 'c',
+      type: 'string',
+      requiresArg: true,
+      describe: 'configuration file of the proxy, which says where its admin listener is',
+    })
+}
+
+/** @throws RangeError with one clause for the user, if one of these options has a value that cannot be used */
+export function checkAdminOptions(args: Readonly<Record<string, unknown>>): void {
+  checkConfigName(args)
+  const { admin } = args as { readonly admin?: string }
+  if (admin !== undefined) parseSingleAddress(admin)
 }

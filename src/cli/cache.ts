@@ -17,10 +17,12 @@ import {
   type AdminAnswer,
   type AdminRequest,
   askAdmin,
+  checkAdminOptions,
   describeAdminFailure,
   unreachable,
+  withAdminOptions,
 } from './admin-client.js'
-import type { Command } from './command.js'
+import { checkGivenOnce, type Command } from './command.js'
 
 export interface CacheArguments {
   /** What is asked for: the statistics, or a purge. */
@@ -148,30 +150,21 @@ interface CacheOptions {
 export function cacheCommand(host: ConfigurationHost, done: (code: number) => void): Command<CacheOptions> {
   return {
     builder: yargs =>
-      yargs
-        .positional('action', {
-          choices: ['stats', 'purge'] as const,
-          demandOption: true,
-          describe: 'stats says what is stored and how requests fared, purge forgets what is stored',
-        })
-        .positional('url', { type: 'string', describe: 'what to purge: the URL that clients ask for' })
-        .option('host', {
-          type: 'string',
-          requiresArg: true,
-          describe: 'purge everything of a host, whatever the port',
-        })
-        .option('all', { type: 'boolean', describe: 'purge everything' })
-        .option('admin', {
-          type: 'string',
-          requiresArg: true,
-          describe: 'address of the admin listener, such as 127.0.0.1:9128; beats the file',
-        })
-        .option('config', {
-          alias: 'c',
-          type: 'string',
-          requiresArg: true,
-          describe: 'configuration file of the proxy, which says where its admin listener is',
-        })
+      withAdminOptions(
+        yargs
+          .positional('action', {
+            choices: ['stats', 'purge'] as const,
+            demandOption: true,
+            describe: 'stats says what is stored and how requests fared, purge forgets what is stored',
+          })
+          .positional('url', { type: 'string', describe: 'what to purge: the URL that clients ask for' })
+          .option('host', {
+            type: 'string',
+            requiresArg: true,
+            describe: 'purge everything of a host, whatever the port',
+          })
+          .option('all', { type: 'boolean', describe: 'purge everything' }),
+      )
         .option('basic-file', {
           type: 'string',
           requiresArg: true,
@@ -192,9 +185,8 @@ export function cacheCommand(host: ConfigurationHost, done: (code: number) => vo
  * @throws RangeError with one clause for whoever wrote the command line
  */
 function parseArguments(args: Readonly<Record<string, unknown>>): CacheArguments {
-  for (const name of ['host', 'all', 'admin', 'config', 'basic-file', 'json']) {
-    if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
-  }
+  checkGivenOnce(args, ['host', 'all', 'admin', 'config', 'basic-file', 'json'])
+  checkAdminOptions(args)
   const {
     action,
     url,
@@ -205,8 +197,6 @@ function parseArguments(args: Readonly<Record<string, unknown>>): CacheArguments
     'basic-file': basicFile,
     json,
   } = args as unknown as CacheOptions
-  if (config === '') throw new RangeError('--config needs the name of a file')
-  if (admin !== undefined) parseSingleAddress(admin)
   const given = [url, host, all === true ? all : undefined].filter(each => each !== undefined)
   if (action === 'stats') {
     if (given.length > 0) throw new RangeError('cache stats takes neither a URL nor --host or --all')

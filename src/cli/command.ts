@@ -33,3 +33,21 @@ export function onDemand<Options>(
 export function withUsage<Options>(yargs: Argv<Options>, synopsis: string, describe: string): Argv<Options> {
   return yargs.usage(synopsis).usage(' ').usage(describe)
 }
+
+/** The arguments of a command as yargs passes them, by the names of the options. */
+type GivenArguments = Readonly<Record<string, unknown>>
+
+/**
+ * Yargs makes a list of an option that is repeated.
+ * @throws RangeError with one clause for the user
+ */
+export function checkGivenOnce(args: GivenArguments, names: readonly string[]): void {
+  for (const name of names) {
+    if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
+  }
+}
+
+/** @throws RangeError with one clause for the user, if --config has no name of a file */
+export function checkConfigName(args: GivenArguments): void {
+  if (args['config'] === '') throw new RangeError('--config needs the name of a file')
+}

@@ -18,7 +18,7 @@ import { EXIT, type Io } from '../run/io.js'
 import { Refusals } from '../advice/refusal-advice.js'
 import { type RunningProxy, startProxy } from '../run/proxy.js'
 import type { SentSocket } from '../listener/bind.js'
-import type { Command } from './command.js'
+import { checkGivenOnce, type Command } from './command.js'
 import {
   explainFailure,
   Isolation,
@@ -233,8 +233,9 @@ export function execCommand(
           describe: 'give the program no network but the proxy: a namespace of its own (Linux)',
         })
         .check(args => {
-          for (const name of ['config', 'client', 'log']) {
-            if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
+          const names = ['config', 'client', 'log']
+          checkGivenOnce(args, names)
+          for (const name of names) {
             if (args[name] === '') throw new RangeError(`--${name} needs a value`)
           }
           if (command?.[0] !== undefined && (args['_'] as unknown[]).length === 1) return true

@@ -5,7 +5,7 @@
 import { nearest } from '../config/nearest.js'
 import { REASONS } from '../observe/reasons.js'
 import { readConfiguration } from '../run/configuration.js'
-import type { Command } from './command.js'
+import { checkConfigName, checkGivenOnce, type Command } from './command.js'
 import { EXIT, type Io, paint } from '../run/io.js'
 import { type Explanation, requestLineOf } from '../advice/explanation.js'
 import { findClient } from '../advice/find-client.js'
@@ -143,10 +143,8 @@ export function explainCommand(host: ExplainHost, done: (code: number) => void):
  * @throws RangeError with one clause for whoever wrote the command line
  */
 function checkOptions(args: Readonly<Record<string, unknown>>): true {
-  for (const name of ['config', 'client', 'method']) {
-    if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
-  }
-  if (args['config'] === '') throw new RangeError('--config needs the name of a file')
+  checkGivenOnce(args, ['config', 'client', 'method'])
+  checkConfigName(args)
   const { url, method } = args as unknown as Pick<ExplainOptions, 'url' | 'method'>
   if (url.length === 1 && REASONS.has(url[0] ?? '')) return true
   for (const each of url) checkRequest(each, method)

@@ -15,8 +15,14 @@ import { readBytes, unreadable } from '../config/yaml-file.js'
 import { readYaml, valueAt } from '../config/yaml-tree.js'
 import type { Variables } from '../config/variables.js'
 import { EXIT, type Io } from '../run/io.js'
-import { askAdmin, describeAdminFailure, unreachable } from './admin-client.js'
-import type { Command } from './command.js'
+import {
+  askAdmin,
+  checkAdminOptions,
+  describeAdminFailure,
+  unreachable,
+  withAdminOptions,
+} from './admin-client.js'
+import { checkGivenOnce, type Command } from './command.js'
 
 /** Where to ask; what says it best wins: the address, the file, the process, and else the defaults. */
 export interface HealthArguments {
@@ -158,18 +164,7 @@ async function readAdmin(
 export function healthCommand(host: HealthHost, done: (code: number) => void): Command<HealthArguments> {
   return {
     builder: yargs =>
-      yargs
-        .option('admin', {
-          type: 'string',
-          requiresArg: true,
-          describe: 'address of the admin listener, such as 127.0.0.1:9128; beats the file',
-        })
-        .option('config', {
-          alias: 'c',
-          type: 'string',
-          requiresArg: true,
-          describe: 'configuration file of the proxy, which says where its admin listener is',
-        })
+      withAdminOptions(yargs)
         .option('pid', {
           type: 'number',
           requiresArg: true,
@@ -187,12 +182,9 @@ export function healthCommand(host: HealthHost, done: (code: number) => void): C
 
 /** @throws RangeError with one clause for whoever wrote the command line */
 function checkOptions(args: Readonly<Record<string, unknown>>): true {
-  for (const name of ['admin', 'config', 'pid', 'ready']) {
-    if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
-  }
-  const { admin, config, pid } = args as Partial<HealthArguments>
-  if (config === '') throw new RangeError('--config needs the name of a file')
-  if (admin !== undefined) parseSingleAddress(admin)
+  checkGivenOnce(args, ['admin', 'config', 'pid', 'ready'])
+  checkAdminOptions(args)
+  const { pid } = args as Partial<HealthArguments>
   if (pid !== undefined && !(Number.isInteger(pid) && pid > 0))
     throw new RangeError('--pid takes a process id')
   return true

@@ -5,7 +5,7 @@ import { readErrorText } from '../config/file-reader.js'
 import { isMethod } from '../http/method.js'
 import { type DraftedRule, draftRules, serializeRules } from '../advice/draft-rules.js'
 import { LogSummary, readLogLines } from '../advice/log-reader.js'
-import type { Command } from './command.js'
+import { checkGivenOnce, type Command } from './command.js'
 import { EXIT, type Io } from '../run/io.js'
 import { listedWords, type StandardInput } from './listed-words.js'
 
@@ -119,9 +119,7 @@ export function rulesCommand(
 
 /** @throws RangeError with one clause for whoever wrote the command line */
 function parseArguments(args: Readonly<Record<string, unknown>>, argv: readonly string[]): RulesArguments {
-  for (const name of ['client', 'group-subdomains']) {
-    if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
-  }
+  checkGivenOnce(args, ['client', 'group-subdomains'])
   const { log, client, 'group-subdomains': group } = args as unknown as RulesOptions
   if (client !== undefined && !isName(client)) throw new RangeError(`--client: ${EXPECTED_NAME}`)
   const logs = listedWords(log, args, argv)

@@ -1,6 +1,6 @@
 /** `sluice run`: its options. What it does is loaded when it runs, so that --help and --version need not wait for it. */
 import { parseListenAddress, parseSingleAddress } from '../config/listen-address.js'
-import type { Command } from './command.js'
+import { checkConfigName, checkGivenOnce, type Command } from './command.js'
 import type { RunArguments, RunHost } from '../run/run.js'
 
 /** The arguments as they are spelled on the command line. */
@@ -50,13 +50,11 @@ export function runCommand(host: RunHost, done: (code: number) => void): Command
 function checkArguments(args: Readonly<Record<string, unknown>>): true {
   // Yargs asks here even when it has shown the help, with options of no type.
   if (args['help'] === true) return true
-  for (const name of ['config', 'admin', 'log-format']) {
-    if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
-  }
+  checkGivenOnce(args, ['config', 'admin', 'log-format'])
   const [stray] = (args['_'] as unknown[]).filter(word => word !== 'run')
   if (stray !== undefined) throw new RangeError(`Unknown argument: ${stray}`)
-  const { config, listen, admin } = args as RunArguments
-  if (config === '') throw new RangeError('--config needs the name of a file')
+  const { listen, admin } = args as RunArguments
+  checkConfigName(args)
   for (const address of listen ?? []) parseListenAddress(address)
   if (admin !== undefined) parseSingleAddress(admin)
   return true

@@ -10,7 +10,7 @@ import { decodeUtf8, readBytes, unreadable } from '../config/yaml-file.js'
 import { readConfiguration } from '../run/configuration.js'
 import { EXIT, type Io, paint } from '../run/io.js'
 import { checkFiles } from './check.js'
-import type { Command } from './command.js'
+import { checkConfigName, checkGivenOnce, type Command } from './command.js'
 import { createExplainer, type ExplainEnvironment, type Explainer } from './explainer.js'
 import { inputOf, listedWords, type StandardInput } from './listed-words.js'
 
@@ -141,8 +141,8 @@ export function testCommand(
           describe: 'resolve names, and judge their addresses too',
         })
         .check(args => {
-          if (Array.isArray(args['config'])) throw new RangeError('--config can be given once only')
-          if (args['config'] === '') throw new RangeError('--config needs the name of a file')
+          checkGivenOnce(args, ['config'])
+          checkConfigName(args)
           return checkFiles('test', filesOf(args))
         }),
     handler: async args => done(await runTest({ ...args, files: filesOf(args) }, host)),
