@@ -1,43 +1,43 @@
-/** Passwords are checked one after another in one thread beside the proxy, which runs from the first check on. */
+/** Checks passwords one after another in a separate thread, which starts with the first check. */
 import { Worker } from 'node:worker_threads'
 import type { PasswordQuestion } from './bcrypt-worker.js'
 import { createCheckQueue } from './credential-check.js'
 
-/** A check that was asked for. */
-interface Asked {
+/** A check without a result yet. */
+interface PendingCheck {
   resolve(matches: boolean): void
   reject(error: Error): void
 }
 
 export class BcryptThread {
-  /** What checks wait in, whatever the configuration that they are for. */
+  /** The queue of checks, which is shared by all configurations. */
   readonly queue = createCheckQueue()
   readonly #script: URL
-  /** In the order in which the thread answers. */
-  readonly #asked: Asked[] = []
+  /** In the order of the thread's answers. */
+  readonly #pending: PendingCheck[] = []
   #worker: Worker | undefined
   #closed = false
 
-  /** @param script what the thread runs */
+  /** @param script the module that the thread runs */
   constructor(script = new URL('./bcrypt-worker.js', import.meta.url)) {
     this.#script = script
   }
 
   /**
-   * Whether a password is the one that was hashed; rejects when the thread ends. To be asked in a turn of `queue`: what is
-   * asked beside that is bounded by nothing.
-   * @param hash bcrypt's, with salt and cost
+   * Resolves with whether the password matches the hash; is rejected if the thread ends. To be called from `queue`: calls
+   * from elsewhere are not limited.
+   * @param hash a bcrypt hash, with salt and cost
    */
   verify(password: string, hash: string): Promise<boolean> {
     if (this.#closed) return Promise.reject(new Error('passwords are checked no longer'))
     return new Promise((resolve, reject) => {
-      this.#asked.push({ resolve, reject })
+      this.#pending.push({ resolve, reject })
       this.#worker ??= this.#start()
       this.#worker.postMessage({ password, hash } satisfies PasswordQuestion)
     })
   }
 
-  /** Ends the thread; what is asked is rejected. */
+  /** Ends the thread; pending checks are rejected. */
   async close(): Promise<void> {
     this.#closed = true
     await this.#worker?.terminate()
@@ -46,14 +46,14 @@ export class BcryptThread {
   #start(): Worker {
     const worker = new Worker(this.#script)
     let cause: unknown
-    worker.on('message', (matches: boolean) => this.#asked.shift()?.resolve(matches))
+    worker.on('message', (matches: boolean) => this.#pending.shift()?.resolve(matches))
     worker.on('error', error => {
       cause = error
     })
     worker.on('exit', () => {
       this.#worker = undefined
       const error = new Error('the thread that checks passwords has ended', { cause })
-      for (const { reject } of this.#asked.splice(0)) reject(error)
+      for (const { reject } of this.#pending.splice(0)) reject(error)
     })
     return worker
   }

@@ -1,13 +1,13 @@
 /**
- * The thread that computes bcrypt: a check takes tens of milliseconds and more, for which the proxy cannot stand
- * still. It answers each message with one, in their order.
+ * The thread that computes bcrypt: a check takes tens of milliseconds or more, and must not block the proxy for this time. The
+ * thread answers each message with one message, in order.
  */
 import { parentPort } from 'node:worker_threads'
 import { compareSync } from 'bcryptjs'
 
 export interface PasswordQuestion {
   readonly password: string
-  /** bcrypt's, with salt and cost. */
+  /** A bcrypt hash, with salt and cost. */
   readonly hash: string
 }
 

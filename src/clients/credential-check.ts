@@ -1,13 +1,13 @@
 /**
- * Whether credentials are right, and in which of the files that count: bcrypt's cost is paid once for each that are,
- * and neither the time nor the number of checks tells a name that exists from one that does not.
+ * Checks whether credentials are correct, and in which of several files. The bcrypt hash of correct credentials is computed
+ * only once, and neither the time nor the number of checks reveals whether a name exists.
  *
- * What was found right is remembered by its digest under a key of this process. The digest is what is looked up, so
- * the time a comparison takes depends on bytes that nobody outside can choose or predict; and memory that leaks holds
- * no password. What was found wrong is not remembered.
+ * Correct credentials are cached by an HMAC digest under a key of this process. Because the digest is looked up, the time of a
+ * comparison depends on bytes that nobody else can choose or predict, and a memory dump contains no password. Wrong
+ * credentials are not cached.
  *
- * Checks wait in turn by client: whoever guesses waits behind whoever knows. One that nobody waits for any more is dropped
- * before it begins; one that has begun is made to its end, so that its answer counts although nobody hears it.
+ * Clients take turns in the queue of checks, so that one that guesses does not delay the others. A check that nobody waits for
+ * any more is removed before it begins; one that has begun runs to its end, and its result counts.
  */
 import { createHmac } from 'node:crypto'
 import type { CancelSignal } from '../exchange.js'
@@ -17,21 +17,21 @@ import { FairQueue, type QueueClient, type QueuedWork } from '../limits/fair-que
 import { MAX_FAILURES } from './failed-attempts.js'
 import { authenticationBusy, tooManyFailures } from './refusals.js'
 
-/** Names and bcrypt hashes. */
+/** Bcrypt hashes by user name. */
 export type Users = ReadonlyMap<string, string>
 
 export interface PasswordVerifier {
-  /** Rejects when it cannot be told. */
+  /** Is rejected if the password cannot be checked. */
   verify(password: string, hash: string): Promise<boolean>
 }
 
-/** What checks wait in; each comes to the file that holds the credentials. */
+/** The queue of checks; the answer of each is the file that holds the credentials. */
 export type CheckQueue = FairQueue<string | undefined>
 
-/** Checks that wait behind the one that runs: what is last of them is checked some seconds later, at usual costs. */
+/** Most checks that wait for the one that runs: at usual costs the last of them takes some seconds. */
 const MAX_WAITING = 64
 
-/** For all checks of a process, which one thread makes. */
+/** The queue for all checks of a process, which run in one thread. */
 export function createCheckQueue(): CheckQueue {
   return new FairQueue({
     limits: { inAll: 1 + MAX_WAITING, perClient: MAX_FAILURES },
@@ -43,25 +43,25 @@ export function createCheckQueue(): CheckQueue {
 export interface CredentialCheckOptions {
   readonly passwords: PasswordVerifier
   readonly queue: Pick<CheckQueue, 'create'>
-  /** Random bytes that are nobody else's. */
+  /** Random bytes that only this process knows. */
   readonly key: Uint8Array
 }
 
-/** Whoever waits for a check. */
+/** A request that waits for a check. */
 export interface CheckWaiter {
-  /** What it is counted under. */
+  /** The source that it is counted under. */
   readonly client: QueueClient
-  /** Ends the wait for a check that has not begun; undefined where nobody leaves. */
+  /** Ends the wait for a check that has not begun; undefined if the proxy itself waits. */
   readonly signal: CancelSignal | undefined
 }
 
-/** Where credentials are right: in which file, and as whose. */
-interface Right {
+/** Where correct credentials were found. */
+interface CorrectCredentials {
   readonly file: string
   readonly user: string
 }
 
-/** Credentials remembered; the oldest are forgotten for further ones, which costs one check each. */
+/** Most cached credentials; one more replaces the oldest, which then have to be checked again. */
 const MAX_REMEMBERED = 10_000
 
 export class CredentialCheck {
@@ -69,12 +69,12 @@ export class CredentialCheck {
   readonly #passwords: PasswordVerifier
   readonly #queue: Pick<CheckQueue, 'create'>
   readonly #key: Uint8Array
-  /** By digest, where they are right. */
-  readonly #right = new BoundedMap<string, Right>(MAX_REMEMBERED)
-  /** By digest, what waits or runs. */
+  /** Correct credentials, by digest. */
+  readonly #correct = new BoundedMap<string, CorrectCredentials>(MAX_REMEMBERED)
+  /** Checks that wait or run, by digest. */
   readonly #pending = new Map<string, QueuedWork<string | undefined>>()
 
-  /** @param files by their names */
+  /** @param files users by the name of their file */
   constructor(files: ReadonlyMap<string, Users>, { passwords, queue, key }: CredentialCheckOptions) {
     this.#files = files
     this.#passwords = passwords
@@ -83,32 +83,33 @@ export class CredentialCheck {
   }
 
   /**
-   * What stands for these credentials where these files count.
-   * @param files the names of files, in the order they are asked
+   * Identifies credentials together with the files in which they are looked for.
+   * @param files the names of files, in the order in which they are searched
    */
   digest(files: readonly string[], { user, password }: BasicCredentials): string {
     return this.#hmac(JSON.stringify([files, user, password])).toString('base64')
   }
 
-  /** The file in which they were found right. */
+  /** The file in which these credentials were found, if that is cached. */
   remembered(digest: string): string | undefined {
-    return this.#right.get(digest)?.file
+    return this.#correct.get(digest)?.file
   }
 
-  /** Remembers what another one with the same key did, of users whose hash in the file has not changed since. */
+  /** Takes over the cache of another object with the same key, for users whose hash has not changed since. */
   adopt(before: CredentialCheck): void {
-    for (const [digest, right] of before.#right) {
-      const { file, user } = right
+    for (const [digest, correct] of before.#correct) {
+      const { file, user } = correct
       const hash = this.#files.get(file)?.get(user)
-      if (hash !== undefined && hash === before.#files.get(file)?.get(user)) this.#right.set(digest, right)
+      if (hash !== undefined && hash === before.#files.get(file)?.get(user))
+        this.#correct.set(digest, correct)
     }
   }
 
   /**
-   * The first file that holds the credentials, undefined when none does; rejects when that cannot be told. Asked for
-   * the same again before it is known, it does the work once.
-   * @param digest of these files and credentials
-   * @throws ProxyError 429 or 503 when too many wait; the signal's reason when it aborts before the check has begun
+   * Finds the first file that holds the credentials; undefined if none does. Is rejected if they cannot be checked. Calls for
+   * the same digest at the same time share one check.
+   * @param digest identifies these files and credentials
+   * @throws ProxyError 429 or 503 if too many checks wait; the signal's reason if it is aborted before the check begins
    */
   async find(
     digest: string,
@@ -132,7 +133,7 @@ export class CredentialCheck {
     })
   }
 
-  /** What runs only once it was joined. */
+  /** A check that starts only after a client has joined it. */
   #create(
     digest: string,
     files: readonly string[],
@@ -156,7 +157,7 @@ export class CredentialCheck {
       const asked = hash ?? this.#standIn(users, user)
       const matches = asked !== undefined && (await this.#passwords.verify(password, asked))
       if (matches && hash !== undefined) {
-        this.#right.set(digest, { file, user })
+        this.#correct.set(digest, { file, user })
         return file
       }
     }
@@ -164,8 +165,8 @@ export class CredentialCheck {
   }
 
   /**
-   * The hash that is checked, in vain, for a name that does not exist: that of another, always the same one, so that
-   * such names take the times that names take here, whatever the costs of the hashes are.
+   * The hash that is checked instead for a name that does not exist: that of another user, always the same for this name, so
+   * that such names take as long as existing ones, whatever the costs of the hashes are.
    */
   #standIn(users: Users | undefined, user: string): string | undefined {
     const hashes = [...(users?.values() ?? [])]

@@ -1,30 +1,31 @@
 /**
- * Guessing passwords: how many wrong credentials an address may send before it has to wait. Attempts that are still
- * being checked, or wait for it, count as wrong ones until it is known, so that a burst is bounded like a sequence. One
- * that whoever sent it did not wait for, and that was not begun, counts no longer: it was no guess, without an answer.
+ * Limits how many wrong credentials an address may send before it has to wait, so that passwords cannot be guessed. Attempts
+ * that are being checked, or wait for that, count as wrong until the result is known, so that a burst is limited like a
+ * sequence. An attempt whose sender disconnected before the check began is not counted: a guess without an answer is none.
  *
- * One network of a client is one source: of IPv6 that is a /64, of which a single machine has all addresses.
+ * Attempts are counted for each source: an IPv4 address, or a /64 of IPv6, because one machine usually has all of its
+ * addresses.
  */
 import { BoundedMap } from '../limits/bounded-map.js'
 import { type IpAddress, unmapIpv4 } from '../net/ip-address.js'
 
-/** Wrong credentials within WINDOW_MS; from then on nothing is checked. */
+/** Wrong credentials within WINDOW_MS after which nothing more is checked. */
 export const MAX_FAILURES = 20
 const WINDOW_MS = 60_000
-/** Sources remembered; the one quiet for longest is forgotten for a further one. */
+/** Most sources; one more replaces the one whose last failure is the oldest. */
 const MAX_SOURCES = 10_000
 
-/** Sources, the one that failed last last, with how many milliseconds ago each of its attempts was, the oldest first. */
+/** Sources in the order of their last failure, with the age of each failure in milliseconds, the oldest first. */
 export type RecentFailures = readonly (readonly [name: string, agesMs: readonly number[]])[]
 
 interface Source {
-  /** When they were found wrong, oldest first. */
+  /** The times of failures, the oldest first. */
   failures: number[]
-  /** Credentials being checked, or that wait for it, by digest, with the number of requests that wait for them. */
+  /** Credentials that are being checked or wait for that, by digest, with the number of requests that wait for the result. */
   readonly pending: Map<string, { waiting: number; wrong: boolean }>
 }
 
-/** What the attempts of an address are counted under. */
+/** The source that an address belongs to. */
 export function attemptSource(address: IpAddress): string {
   const ip = unmapIpv4(address)
   return ip.family === 4 ? ip.text : ip.bytes.slice(0, 8).join('.')
@@ -33,19 +34,19 @@ export function attemptSource(address: IpAddress): string {
 export class FailedAttempts {
   readonly #now: () => number
   readonly #onFailure: (name: string) => void
-  /** The source that failed last stands last. */
+  /** In the order of the last failure. */
   readonly #sources = new BoundedMap<string, Source>(MAX_SOURCES)
 
   /**
    * @param now milliseconds, monotonic
-   * @param onFailure is told of each attempt that was wrong, by its source
+   * @param onFailure called with the source of each wrong attempt
    */
   constructor(now: () => number, onFailure: (name: string) => void = () => {}) {
     this.#now = now
     this.#onFailure = onFailure
   }
 
-  /** @returns seconds to wait before credentials from there are looked at again; 0 when they are now */
+  /** @returns the seconds until credentials from this source are checked again; 0 if they are now */
   waitSeconds(name: string): number {
     const source = this.#sources.get(name)
     if (source === undefined) return 0
@@ -57,10 +58,10 @@ export class FailedAttempts {
   }
 
   /**
-   * Counts an attempt until it is known what became of it. The same credentials at the same time are one attempt:
-   * whoever sends them twice learns nothing more, and a client that opens ten connections at once does just that.
-   * @param digest stands for the credentials
-   * @returns to be called once, with whether they were wrong
+   * Counts an attempt until its result is known. The same credentials at the same time are one attempt: sending them twice
+   * tells the sender nothing more, and a client that opens ten connections at once does that.
+   * @param digest identifies the credentials
+   * @returns a function to be called once, with whether they were wrong
    */
   begin(name: string, digest: string): (wrong: boolean) => void {
     const source = this.#sources.get(name) ?? this.#add(name)
@@ -78,12 +79,12 @@ export class FailedAttempts {
     }
   }
 
-  /** Counts one that was found wrong elsewhere. */
+  /** Counts a wrong attempt that was found in another process. */
   count(name: string): void {
     this.#fail(name, this.#sources.get(name) ?? this.#add(name))
   }
 
-  /** Those that count still, as plain data. */
+  /** The failures that still count, as plain data. */
   recent(): RecentFailures {
     const now = this.#now()
     for (const source of this.#sources.values()) this.#expire(source)
@@ -92,7 +93,7 @@ export class FailedAttempts {
     )
   }
 
-  /** Counts what somebody else has counted; to be called once, before all else. */
+  /** Takes over the failures that another process has counted; to be called once, before any other method. */
   adopt(recent: RecentFailures): void {
     const now = this.#now()
     for (const [name, ages] of recent) this.#add(name).failures = ages.map(age => now - age)
@@ -104,7 +105,7 @@ export class FailedAttempts {
     return source
   }
 
-  /** @param begun may have been forgotten meanwhile */
+  /** @param begun the source at the start of the attempt, which may have been removed since */
   #fail(name: string, begun: Source): void {
     const source = this.#sources.get(name) ?? begun
     this.#expire(source)

@@ -1,9 +1,9 @@
 /**
- * Who is asking: the first client entry all of whose conditions hold, address, certificate, and name and password, with a
- * name that it is for. Entries are ordered, and whoever meets none of them is nobody's client.
+ * Identifies the client of a request: the first entry of `clients` all of whose conditions hold. Conditions are an address, a
+ * certificate, and a name and password, with a list of names. Entries are ordered; a request that matches none is refused.
  *
- * What costs least is asked first: a password is checked only where address and certificate fit and no entry before
- * has decided. Where addresses alone decide, all of it is one look-up.
+ * Cheap conditions are checked first: a password is checked only if address and certificate match and no earlier entry has
+ * decided. If addresses alone decide, identification is a single look-up.
  */
 import type { Config } from '../config/schema.js'
 import { type ProxyError, toProxyError } from '../errors.js'
@@ -30,68 +30,68 @@ import {
 
 export type ClientEntry = Config['clients'][number]
 
-/** An entry with the limits that its clients meet, its own or those of the configuration. */
+/** An entry with the limits of its clients, which are its own or those of `limits`. */
 interface LimitedEntry extends Omit<ClientEntry, 'limits'> {
   readonly limits: ClientLimits
 }
 
-/** The entry that decided: its name, the rules it may use, and what had to be proved to it. */
+/** The client of a request: the entry that decided, with its rules, mode, limits and conditions. */
 export interface Client
   extends Pick<LimitedEntry, 'name' | 'rules' | 'mode' | 'limits' | 'basic' | 'certificate'> {
   /**
-   * Who has proved that, for people to read: the name that a password belongs to, or the holder of a certificate. Undefined
-   * where the entry asks for neither, whatever the request shows: nobody has checked that, and limits do not count by it.
+   * The authenticated user, for people to read: the user name of a password, or the holder of a certificate. Undefined if the
+   * entry requires neither, whatever the request contains: that is not verified, and limits are not counted by it.
    */
   readonly user?: string | undefined
 }
 
-/** What is known of whoever sent a request; an exchange is one. */
+/** The sender of a request, before it is identified; an exchange is one. */
 export interface Requester {
-  /** IPv4 in IPv6 is judged as IPv4. UNIX_CLIENT over a Unix socket. */
+  /** IPv4-mapped IPv6 counts as IPv4. UNIX_CLIENT over a Unix socket. */
   readonly clientAddress: string
   readonly head: { readonly fields: FieldSection }
   readonly clientCertificate: ClientCertificate | undefined
-  /** That nobody waits for the answer any more; undefined where the proxy itself does, which is never told to wait. */
+  /** Aborted when nobody waits for the answer any more; undefined for the proxy itself, whose checks are never limited. */
   readonly signal: CancelSignal | undefined
 }
 
 export interface ClientsOptions {
-  /** Names and hashes of every htpasswd_file of the entries, by its path there. */
+  /** The users of every htpasswd_file of the entries, by its path in the entry. */
   readonly htpasswd: ReadonlyMap<string, Users>
   readonly passwords: PasswordVerifier
-  /** What checks wait in for `passwords`. */
+  /** The queue of the checks that `passwords` makes. */
   readonly queue: Pick<CheckQueue, 'create'>
   readonly attempts: Pick<FailedAttempts, 'waitSeconds' | 'begin'>
-  /** Random bytes, made once a start. */
+  /** Random bytes, generated once for each start. */
   readonly key: Uint8Array
-  /** What clients meet whose entry sets no limits of its own. */
+  /** The limits of clients whose entry sets none of its own. */
   readonly limits: Config['limits']
 }
 
-/** In place of the address of a client that has none. */
+/** The client address of a connection over a Unix socket. */
 export const UNIX_CLIENT = 'unix'
 
-/** What an address means. */
-interface Place {
-  /** Those whose blocks hold it, up to the first that asks for nothing more. */
+/** The entries that match an address. */
+interface AddressMatch {
+  /** The entries whose addresses include it, up to the first one without further conditions. */
   readonly entries: readonly LimitedEntry[]
-  /** The first of them, where it asks for nothing more. */
+  /** The first of these entries, if it has no further conditions. */
   readonly client: LimitedEntry | undefined
-  /** What failed attempts and connections are counted under. */
+  /** The source that failed attempts and connections are counted under. */
   readonly source: string
 }
 
-/** Addresses remembered; the oldest are forgotten for further ones, which costs one look-up each. */
-const MAX_REMEMBERED = 10_000
-const NOWHERE: Place = { entries: [], client: undefined, source: '' }
+/** Most cached addresses; one more replaces the oldest, which then have to be looked up again. */
+const MAX_CACHED = 10_000
+const NO_MATCH: AddressMatch = { entries: [], client: undefined, source: '' }
 
 export class Clients {
   readonly #entries: readonly LimitedEntry[]
-  /** Of the entries that are not for all names of their file. */
+  /** The user names of the entries that do not match all names of their file. */
   readonly #users: ReadonlyMap<LimitedEntry, ReadonlySet<string>>
   readonly #check: CredentialCheck
   readonly #attempts: ClientsOptions['attempts']
-  readonly #places = new BoundedMap<string, Place>(MAX_REMEMBERED)
+  readonly #matches = new BoundedMap<string, AddressMatch>(MAX_CACHED)
 
   constructor(entries: readonly ClientEntry[], { htpasswd, attempts, limits, ...check }: ClientsOptions) {
     this.#entries = entries.map(entry => ({ ...entry, limits: limitsOfEntry(entry, limits) }))
@@ -102,42 +102,42 @@ export class Clients {
     this.#attempts = attempts
   }
 
-  /** Remembers the credentials that are right here as they were in another configuration. */
+  /** Takes over the cached credentials of another configuration, as far as they are still correct. */
   adopt(before: Clients): void {
     this.#check.adopt(before.#check)
   }
 
   /**
-   * @returns the client, or how the request is refused (403, 407, 429, 503); a promise, which never rejects, only
-   *   when a password has to be checked: undefined when whoever asks has left before it was
+   * @returns the client, or the refusal of the request (403, 407, 429, 503); a promise, which is never rejected, only if a
+   *   password has to be checked: it resolves with undefined if the requester disconnected before that
    */
   identify(requester: Requester): Client | ProxyError | Promise<Client | ProxyError | undefined> {
     const { clientAddress } = requester
-    const place = this.#places.get(clientAddress) ?? this.#lookUp(clientAddress)
-    return place.client ?? this.#ask(requester, place)
+    const match = this.#matches.get(clientAddress) ?? this.#lookUp(clientAddress)
+    return match.client ?? this.#ask(requester, match)
   }
 
   /**
-   * What limits for each client are counted under.
-   * @param client what the requester was found to be
+   * The account that limits for each client are counted under.
+   * @param client as the requester was identified
    */
   accountOf(client: Client, requester: Pick<Requester, 'clientAddress' | 'clientCertificate'>): string {
     return clientAccount(client, requester, this.sourceOf(requester.clientAddress))
   }
 
-  /** The client that the address alone makes it, whatever a request would say. */
+  /** The client that the address alone identifies, whatever a request contains. */
   clientAt(address: string): Client | undefined {
-    return this.#place(address).entries.find(decidesByAddress)
+    return this.#match(address).entries.find(decidesByAddress)
   }
 
-  /** What an address is counted under, together with others of the same client. */
+  /** The source that an address is counted under, together with other addresses of the same network. */
   sourceOf(address: string): string {
-    return this.#place(address).source
+    return this.#match(address).source
   }
 
   #ask(
     requester: Requester,
-    { entries, source }: Place,
+    { entries, source }: AddressMatch,
   ): Client | ProxyError | Promise<Client | ProxyError | undefined> {
     const open = entries.filter(
       ({ certificate }) =>
@@ -152,7 +152,7 @@ export class Clients {
 
     const credentials = parseProxyAuthorization(requester.head.fields)
     if (credentials === 'missing') return refuse(credentials)
-    // Before memory is asked, too: it would answer guesses that nobody counts.
+    // Also before the cache is read: otherwise it would answer guesses that are not counted.
     const waitSeconds = this.#attempts.waitSeconds(source)
     if (waitSeconds > 0) return tooManyFailures(waitSeconds)
     if (credentials === 'malformed') {
@@ -161,7 +161,7 @@ export class Clients {
     }
     const { user } = credentials
     const named = guarded.filter(entry => this.#users.get(entry)?.has(user) !== false)
-    // The files of entries for others are asked last: a right password is none to count as wrong, or to ask for again.
+    // Files of entries for other users come last: a correct password must not count as wrong, or be asked for again.
     const files = [...new Set([...named, ...guarded].flatMap(({ basic }) => basic?.htpasswdFile ?? []))]
     const decide = (file: string | undefined): Client | ProxyError => {
       if (file === undefined) return refuse('wrong')
@@ -197,19 +197,19 @@ export class Clients {
     }
   }
 
-  #place(address: string): Place {
-    return this.#places.get(address) ?? this.#lookUp(address)
+  #match(address: string): AddressMatch {
+    return this.#matches.get(address) ?? this.#lookUp(address)
   }
 
-  #lookUp(address: string): Place {
-    const place = this.#placeOf(address)
-    this.#places.set(address, place)
-    return place
+  #lookUp(address: string): AddressMatch {
+    const match = this.#findMatch(address)
+    this.#matches.set(address, match)
+    return match
   }
 
-  #placeOf(address: string): Place {
+  #findMatch(address: string): AddressMatch {
     const ip = address === UNIX_CLIENT ? address : parseSocketAddress(address)
-    if (ip === undefined) return NOWHERE
+    if (ip === undefined) return NO_MATCH
     const holding = this.#entries.filter(entry => holdsAddress(entry, ip))
     const end = holding.findIndex(decidesByAddress)
     const source = ip === UNIX_CLIENT ? ip : attemptSource(ip)
@@ -221,7 +221,7 @@ export class Clients {
   }
 }
 
-/** Whether an entry is for clients with this address; one that names neither is for all. */
+/** Whether an entry includes this address; an entry without `cidr` and `unix` includes all. */
 export function holdsAddress(
   { cidr, unix }: Pick<ClientEntry, 'cidr' | 'unix'>,
   ip: IpAddress | typeof UNIX_CLIENT,
@@ -230,7 +230,7 @@ export function holdsAddress(
   return unix !== true && (cidr === undefined || cidr.some(block => cidrContains(block, ip)))
 }
 
-/** Whether whoever connects from its addresses needs nothing else. */
+/** Whether the address is the only condition of an entry. */
 export function decidesByAddress({
   basic,
   certificate,
@@ -238,13 +238,13 @@ export function decidesByAddress({
   return basic === undefined && certificate === undefined
 }
 
-/** The entry, met without a password, with the holder of the certificate that it asks for. */
+/** The client of an entry without a password, with the holder of the certificate if the entry requires one. */
 function withHolder(entry: LimitedEntry, { clientCertificate }: Requester): Client {
   if (entry.certificate === undefined) return entry
   return { ...entry, user: certificateHolder(clientCertificate) }
 }
 
-/** The answer where no password can help. */
+/** The refusal of a request for which a password would not help. */
 function refuseForGood(requester: Requester, entries: readonly LimitedEntry[]): ProxyError {
   const { clientAddress: address, clientCertificate } = requester
   if (entries.length === 0)
@@ -254,7 +254,7 @@ function refuseForGood(requester: Requester, entries: readonly LimitedEntry[]): 
   return certificateMissing(address, clientCertificate !== undefined, certificateHolder(clientCertificate))
 }
 
-/** What is wrong with a certificate that might have met the condition of one of these. */
+/** Why the certificate is invalid, if one of these entries requires a certificate. */
 function certificateError(
   { clientCertificate: certificate }: Requester,
   entries: readonly LimitedEntry[],
@@ -264,11 +264,11 @@ function certificateError(
 }
 
 /**
- * What limits for each client are counted under. Entries may let in many: so it is the entry, and in it the user for
- * those known by a password, the holder for those known by a certificate, and otherwise the network that they connect from.
+ * The account that limits for each client are counted under. An entry may be for many clients, so it is the entry together
+ * with the user of a password, the holder of a certificate, or otherwise the network of the address.
  *
- * @param client what the requester was found to be
- * @param source what failed attempts of its address are counted under
+ * @param client as the requester was identified
+ * @param source the source of its address
  */
 export function clientAccount(
   client: Client,
@@ -279,8 +279,8 @@ export function clientAccount(
 }
 
 /**
- * Who of an entry a client is, told apart from all others: its user or the holder of its certificate, by all that is in
- * that; undefined where an address is all it shows.
+ * Identifies an authenticated client within its entry: by the user name, or by the complete subject and names of its
+ * certificate; undefined if only the address is known.
  */
 export function clientUser(
   { basic, certificate: expected, user }: Client,

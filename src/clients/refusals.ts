@@ -1,6 +1,6 @@
 /**
- * What those who are nobody's client are told: 407 when a name and a password could help, 403 when only another
- * configuration could, 429 and 503 when they have to wait. None of it repeats a credential.
+ * The errors for requests without a client: 407 if a name and a password could help, 403 if only another configuration could,
+ * 429 and 503 if the client has to wait. None of them repeats a credential.
  */
 import { ProxyError } from '../errors.js'
 import { BASIC_CHALLENGE } from '../http/basic-credentials.js'
@@ -18,7 +18,7 @@ const CHALLENGES = {
 
 /**
  * 407, which asks for other credentials (RFC 9110 §15.5.8).
- * @param certificateError why a client certificate could not stand in for them
+ * @param certificateError why a client certificate could not be used instead
  */
 export function credentialsRefused(fault: CredentialFault, certificateError?: string): ProxyError {
   return new ProxyError('http_request_denied', `proxy credentials are ${fault}`, {
@@ -31,7 +31,7 @@ export function credentialsRefused(fault: CredentialFault, certificateError?: st
 
 /**
  * 403 to a right name and password, where all entries that take them are for other users: no other credentials are asked for.
- * @param certificateError why a client certificate could not stand in for them
+ * @param certificateError why a client certificate could not be used instead
  */
 export function unlistedUser(user: string, certificateError?: string): ProxyError {
   return new ProxyError('http_request_denied', 'no entry of clients names this user', {
@@ -73,7 +73,7 @@ export function unknownAddress(address: string): ProxyError {
   )
 }
 
-/** Of whoever came over a Unix socket. */
+/** The error for a client of a Unix socket. */
 export function unknownUnixClient(address: string): ProxyError {
   return unknownClient(address, 'No entry of clients is for Unix sockets; one with unix: true would be.')
 }

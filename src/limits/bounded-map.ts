@@ -1,6 +1,6 @@
 /**
- * A map for what strangers decide the keys of: it holds so many entries at most, and forgets the oldest for one more. To keep
- * those that were used last rather than those that were set last, delete an entry before it is set again.
+ * A map with a maximum number of entries, for keys that clients choose: a new entry replaces the oldest one. To keep the most
+ * recently used entries instead of the most recently set ones, delete an entry before you set it again.
  */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #max: number
@@ -10,7 +10,7 @@ export class BoundedMap<Key, Value> extends Map<Key, Value> {
     this.#max = max
   }
 
-  /** Whether one more entry costs another. */
+  /** Whether a new entry would replace another one. */
   get isFull(): boolean {
     return this.size >= this.#max
   }

@@ -107,7 +107,7 @@ export function keyOfLimit({ client, own }: Pick<ClientLimits, 'client' | 'own'>
   return own.has(key) ? keyOfEntry(client, key) : `limits.${key}`
 }
 
-/** Entries have names, which outlast their positions in the file. */
+/** By the name of the entry: unlike its position in the file, the name stays the same. */
 export function keyOfEntry(client: string, key: string): string {
   return `clients[${client}].limits.${key}`
 }

@@ -1,40 +1,40 @@
 /**
- * The place of one client connection, from the moment it was accepted until its socket is closed, whatever becomes of
- * it in between. One that has none is told so in answer to its first request; when too many wait to be told, the
- * connection is closed without a word.
+ * The slot of one client connection within the connection limits, from accept until the socket is closed, whatever the
+ * connection is used for in between. A connection over a limit receives 429 or 503 in response to its first request; if too
+ * many such connections are waiting, it is closed at once.
  */
 import type { ProxyError } from '../errors.js'
 
 export interface ConnectionSlot {
-  /** As long as it is not known whether it has a place: resolves when it is. Never rejects. */
+  /** Resolves once the slot was granted or refused, and never rejects; undefined after that. */
   readonly pending: Promise<void> | undefined
-  /** The answer to whatever is asked on this connection; undefined as long as it has a place. */
+  /** The response to every request of this connection; undefined unless the slot was refused. */
   readonly refusal: ProxyError | undefined
-  /** The connection is closed. A second call does nothing. */
+  /** To be called when the connection is closed. A second call does nothing. */
   release(): void
 }
 
-/** What a slot is made of: it is granted or refused, once. */
+/** A slot that is granted or refused once. */
 export class Slot implements ConnectionSlot {
   pending: Promise<void> | undefined
   refusal: ProxyError | undefined
   #onReleased: (() => void) | undefined
   #isOver = false
 
-  /** It is not known yet. @param answered resolves once it was granted or refused, and never rejects */
+  /** Makes the slot pending. @param answered resolves once it was granted or refused, and never rejects */
   wait(answered: Promise<unknown>): void {
     this.pending = answered.then(() => {
       this.pending = undefined
     })
   }
 
-  /** There is a place. @param giveBack called when it is free again */
+  /** Grants the slot. @param giveBack called when the connection is closed */
   grant(giveBack: () => void): void {
     if (this.#isOver) giveBack()
     else this.#onReleased = giveBack
   }
 
-  /** There is none. @param forget called when the connection is gone */
+  /** Refuses the slot. @param forget called when the connection is closed */
   refuse(refusal: ProxyError, forget: () => void): void {
     if (this.#isOver) forget()
     else {

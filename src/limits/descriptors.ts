@@ -1,25 +1,25 @@
 /**
- * The last file descriptors of a process, which are kept for what it does itself: no connection and no stored content
- * gets one. Without any it could read no configuration and no name server's answer; and a worker of node:cluster loses
- * a connection that is passed to it, and is passed no other from then on.
+ * The last file descriptors of a process are reserved for its own use: connections and stored content do not get them.
+ * Without a free descriptor the process could not read its configuration or the answer of a name server, and a worker of
+ * node:cluster would lose a connection that is passed to it and receive no further ones.
  */
 import { errorCode } from '../errors.js'
 import { closeSync, openSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { devNull } from 'node:os'
 
-/** How many: more than a process needs at a time. */
+/** How many are reserved: more than the process itself needs at a time. */
 export const KEPT_DESCRIPTORS = 16
 
-/** The limit may be changed from outside while the process runs; how often it is looked at, in milliseconds. */
+/** How often the limit is read, in milliseconds: it may be changed from outside while the process runs. */
 const LOOK_MS = 1000
 
 export interface Descriptors {
-  /** Whether this is one of the last: who has it is to give it back at once. */
+  /** Whether this descriptor is reserved; its holder has to close it at once. */
   isKept(descriptor: number | undefined): boolean
 }
 
-/** Where the limit is not known: none is kept. */
+/** For a process whose limit is not known: nothing is reserved. */
 export const NO_DESCRIPTOR_KEPT: Descriptors = { isKept: () => false }
 
 export class LimitedDescriptors implements Descriptors {
@@ -29,7 +29,7 @@ export class LimitedDescriptors implements Descriptors {
   #lookedAt = Number.NEGATIVE_INFINITY
 
   /**
-   * @param limit how many the process may have now; undefined when that can not be told
+   * @param limit how many the process may have now; undefined if that is not known
    * @param now milliseconds, monotonic
    */
   constructor(limit: () => number | undefined, now: () => number) {
@@ -37,7 +37,7 @@ export class LimitedDescriptors implements Descriptors {
     this.#now = now
   }
 
-  /** The system gives out the lowest that is free: where one of the last was given, all others are in use. */
+  /** The system assigns the lowest free descriptor: if it is a reserved one, all others are in use. */
   isKept(descriptor: number | undefined): boolean {
     if (descriptor === undefined) return false
     const now = this.#now()
@@ -50,7 +50,7 @@ export class LimitedDescriptors implements Descriptors {
   }
 }
 
-/** Undefined before it has one, and once it has none any more. Node tells it nowhere else. */
+/** Undefined before the socket has a descriptor and after it has lost it. Node has no public property for it. */
 export function descriptorOf(socket: Socket): number | undefined {
   const { _handle: handle } = socket as { readonly _handle?: { readonly fd?: number } | null }
   const descriptor = handle?.fd
@@ -58,8 +58,8 @@ export function descriptorOf(socket: Socket): number | undefined {
 }
 
 /**
- * The one that the next file or socket gets, for what is opened out of sight: higher than any when there is none left,
- * undefined where it can not be told.
+ * The descriptor that the next file or socket will get, for libraries that open them internally: Infinity if there is none
+ * left, undefined if it cannot be determined.
  */
 export function nextDescriptor(): number | undefined {
   try {
@@ -76,7 +76,7 @@ function isExhausted(error: unknown): boolean {
   return code === 'EMFILE' || code === 'ENFILE'
 }
 
-/** As the system would refuse to give it out. */
+/** The error that the system reports if there is no descriptor left. */
 export function noDescriptor(): Error {
   return Object.assign(new Error('too many open files'), { code: 'EMFILE' })
 }

@@ -1,69 +1,69 @@
 /**
- * What waits for something that does a few things at a time: bounded in all and for each client, in turn by client, and
- * dropped once nobody wants it.
+ * A queue in front of a resource that does a few jobs at a time. Its length is limited, in total and for each client, clients
+ * take turns, and a job that no client waits for any more is removed.
  *
- * A queue in the order of arrival would let one client that asks for much, or for what takes long, keep everybody else
- * from theirs for as long as it likes, long after it has left. So each client has its turn, and takes a place only while
- * it has fewer than are free: however much it asks for, a place is left for the next client, unless there is only one.
- * When everything is full, whoever has most that waits gives up the last of it for a client that has less.
+ * In a queue in order of arrival, one client with many or slow jobs could block all others for as long as it likes, even
+ * after it has disconnected. Therefore clients take turns, and a client starts a job only while it runs fewer jobs than there
+ * are free places: however many jobs it has, one place remains for the next client, unless there is only one. If the queue is
+ * full, the client with the most waiting jobs loses the last of them to a client that has fewer.
  *
- * Work that several clients want stands in the turn of each, and counts as that of the client whose turn it ran in.
- * What the proxy wants for itself is nobody's: it has a turn of its own, and is never refused.
+ * A job that several clients wait for is in the turn of each of them, and counts for the client in whose turn it was started.
+ * Jobs of the proxy itself have a turn of their own and are never refused.
  */
 import { type ProxyError, toProxyError } from '../errors.js'
 
 export interface QueueLimits {
-  /** What may wait and run. */
+  /** Most jobs that wait or run. */
   readonly inAll: number
-  /** Of that, what one client may want. */
+  /** Most of these that one client waits for. */
   readonly perClient: number
 }
 
-/** What limits for each client are counted under; undefined for the proxy's own. */
+/** The account that limits for each client are counted under; undefined for the proxy itself. */
 export type QueueClient = string | undefined
 
-/** What a client may want where that is set for it alone. */
+/** A limit that is set for one client. */
 export interface QueueShare {
   /** In place of `perClient` of the queue. */
   readonly perClient: number
-  /** The key of the configuration that sets it. */
+  /** The configuration key that sets it. */
   readonly key: string
 }
 
 export interface FairQueueOptions {
   readonly limits: QueueLimits
-  /** How much may run at a time. */
+  /** How many jobs run at a time. */
   readonly atOnce: number
   /**
-   * Makes the error of those who find no place, 429 for `perClient` and 503 for `inAll`; called once for each.
-   * @param key of the configuration, where the limit is set for the client alone
+   * Makes the error for a job that is refused: 429 for `perClient`, 503 for `inAll`. Called once for each refusal.
+   * @param key the configuration key, if the limit is set for this client
    */
   readonly refuse: (limit: keyof QueueLimits, value: number, key?: string) => ProxyError
 }
 
-/** One piece of work, for whoever wants its answer. */
+/** One job, for all clients that wait for its answer. */
 export interface QueueWork<Answer> {
-  /** Begins it. */
+  /** Starts the job. */
   run(signal: AbortSignal): Promise<Answer>
-  /** Whether it ends when that signal aborts; where it does not, it runs to its end whoever wants it. */
+  /** Whether the job ends when that signal is aborted; otherwise it runs to its end, even if nobody waits for it. */
   readonly endsAtAbort: boolean
-  /** Nobody wants it any more, or it had to make room for others: it will not be run, or is aborted. */
+  /** Called when nobody waits for the job any more or it had to make room: it will not be run, or is aborted. */
   onDrop(): void
 }
 
-/** Work that waits or runs from the first `join` on. */
+/** A job that waits or runs from the first call of `join`. */
 export interface QueuedWork<Answer> {
   /**
-   * As `run` settles; never, when everybody left while it waited. Rejects with a ProxyError (503) when it had to make
-   * room while it waited.
+   * Settles as `run` does, and never if everybody left while the job waited. Rejects with a ProxyError (503) if the job had
+   * to make room while it waited.
    */
   readonly answer: Promise<Answer>
   readonly isWaiting: boolean
   /**
-   * One more wants it.
-   * @param share of the client, where it has one of its own
-   * @returns what ends that; to be called once
-   * @throws ProxyError 429 when the client has its share, 503 when there is as much as there may be
+   * Adds a client that waits for the answer.
+   * @param share the limit of the client, if it has one of its own
+   * @returns a function that ends the wait; to be called once
+   * @throws ProxyError 429 if the client is at its limit, 503 if the queue is full
    */
   join(client: QueueClient, share?: QueueShare): () => void
 }
@@ -71,7 +71,7 @@ export interface QueuedWork<Answer> {
 export class FairQueue<Answer> {
   readonly #refuse: FairQueueOptions['refuse']
   readonly #accounts = new Map<QueueClient, Account<Answer>>()
-  /** Those for whom something waits; the first is next. */
+  /** Accounts with waiting jobs; the first one has the next turn. */
   readonly #turns = new Set<Account<Answer>>()
   #limits: QueueLimits
   #atOnce: number
@@ -84,24 +84,24 @@ export class FairQueue<Answer> {
     this.#refuse = refuse
   }
 
-  /** What waits or runs. */
+  /** How many jobs wait or run. */
   get size(): number {
     return this.#size
   }
 
-  /** Of that, what runs. */
+  /** How many of these run. */
   get running(): number {
     return this.#running
   }
 
-  /** Goes on with other bounds; what waits or runs stays. */
+  /** Replaces the limits; jobs that wait or run are kept. */
   configure(limits: QueueLimits, atOnce: number): void {
     this.#limits = limits
     this.#atOnce = atOnce
     this.#startNext()
   }
 
-  /** Work that nobody wants yet. */
+  /** A job that no client waits for yet. */
   create(work: QueueWork<Answer>): QueuedWork<Answer> {
     return new Job(work, this.#join)
   }
@@ -139,8 +139,8 @@ export class FairQueue<Answer> {
   }
 
   /**
-   * What came last of what waits for one client alone, that client being the one for whom most waits.
-   * @returns undefined when that is not more than `others`
+   * The last waiting job of the client with the most waiting jobs, among those that no other client waits for.
+   * @returns undefined if no client has more waiting jobs than `others`
    */
   #lastOfMost(others: number): Job<Answer> | undefined {
     let most: Account<Answer> | undefined
@@ -197,7 +197,7 @@ export class FairQueue<Answer> {
     if (account.wanted.size === 0 && account.running === 0) this.#accounts.delete(account.client)
   }
 
-  /** A turn is one piece of work: whoever had it is last from then on. */
+  /** A turn is one job: after it, the client is the last in order. */
   #startNext(): void {
     for (const account of this.#turns) {
       const free = this.#atOnce - this.#running
@@ -231,11 +231,11 @@ export class FairQueue<Answer> {
 
 interface Account<Answer> {
   readonly client: QueueClient
-  /** How often it wants each piece of work. */
+  /** How often it waits for each job. */
   readonly wanted: Map<Job<Answer>, number>
-  /** Of those, the ones that wait, in the order in which they came. */
+  /** Those of them that wait, in the order of arrival. */
   readonly waiting: Set<Job<Answer>>
-  /** Those that ran in its turn and have not ended, wanted or not. */
+  /** Jobs that were started in its turn and have not ended, even if nobody waits for them any more. */
   running: number
 }
 
@@ -260,7 +260,7 @@ class Job<Answer> implements QueuedWork<Answer> {
     this.answer = new Promise(resolve => {
       this.#resolve = resolve
     })
-    // Everybody may have left when it fails.
+    // There may be nobody left to handle a failure.
     this.answer.catch(() => {})
   }
 
@@ -272,7 +272,7 @@ class Job<Answer> implements QueuedWork<Answer> {
     return this.#join(this, client, share)
   }
 
-  /** What throws instead of rejecting is a defect, and no answer; its place is free again all the same. */
+  /** If `run` throws instead of rejecting, that is a bug; the place is released anyway. */
   begin(): Promise<Answer> {
     try {
       this.#resolve(this.work.run(this.controller.signal))

@@ -1,5 +1,5 @@
 /**
- * A set whose members come and go all the time, each knowing its index: the connections, tunnels and reservations that are open.
+ * A set whose members are added and removed all the time and know their index: open connections, tunnels and reservations.
  *
  * A Set makes a new table whenever enough of its entries were deleted, and the old table keeps those it had and refers to
  * the new one. Once a dead table has been promoted to the old generation, all that follow it survive with every member
@@ -7,9 +7,9 @@
  * collector took 44 µs of each; here it is 0.2 KB and 2 µs. An array is written in place.
  */
 
-/** What can be in one such set at a time. */
+/** A member of at most one such set. */
 export interface Indexed {
-  /** Kept by the set; `NOT_INDEXED` for what is in none. */
+  /** Maintained by the set; `NOT_INDEXED` outside a set. */
   index: number
 }
 
@@ -29,9 +29,9 @@ export class IndexedSet<T extends Indexed> {
   }
 
   /**
-   * The last member takes its place.
-   * @param member in this set, or in none
-   * @returns whether it was in it
+   * Moves the last member to its index.
+   * @param member in this set, or in no set
+   * @returns whether it was in this set
    */
   delete(member: T): boolean {
     const { index } = member
@@ -45,7 +45,7 @@ export class IndexedSet<T extends Indexed> {
     return true
   }
 
-  /** Those that are in it now, less what is deleted meanwhile; in the order in which they were added while none was deleted. */
+  /** The current members, without those that are deleted during the iteration; in order of insertion as long as none was deleted. */
   *[Symbol.iterator](): Generator<T, void, void> {
     for (const member of [...this.#members]) if (member.index !== NOT_INDEXED) yield member
   }

@@ -1,39 +1,39 @@
 /**
- * The books that limits are kept in: what is held now, how fast it was asked for, how many bytes have passed.
+ * The ledger counts what limits apply to: reservations that are held, rates of requests, bytes that were transferred.
  *
- * Limits know nothing of where these books are. In one process they are here and answer at once; several processes
- * share them, and then an answer may be a promise. The keys belong to whoever asks, and so do the limits, which may be
- * others the next time: what is held outlasts a configuration.
+ * The ledger of a single process answers at once. Worker processes share the ledger of the supervisor, and then an answer may
+ * be a promise. The caller passes keys and limits with each call; limits may change between calls, because reservations
+ * outlive a configuration.
  */
 import { BoundedMap } from './bounded-map.js'
 
-/** Answers of a promise never are rejections: a ledger that can not be reached has an answer of its own. */
+/** Promises are never rejected: a ledger that cannot be reached has a default answer. */
 export interface Ledger {
   /**
-   * Takes one of what `limit` is the number of.
-   * @returns whether there was one left; if so, it is held until `release`
+   * Reserves one of `limit` units.
+   * @returns whether one was free; if so, it is reserved until `release`
    */
   acquire(key: string, limit: number): boolean | Promise<boolean>
-  /** Gives back one that was acquired, each once. */
+  /** Releases one unit that was acquired; to be called once for each. */
   release(key: string): void
   /**
-   * Takes one of what comes in at `rate` a second and is kept up to `burst`.
-   * @returns 0 when there was one, else the seconds until there will be
+   * Takes one token of a bucket that is refilled at `rate` tokens a second, up to `burst`.
+   * @returns 0 if there was one, otherwise the seconds until there will be
    */
   take(key: string, rate: number, burst: number): number | Promise<number>
   /**
-   * Books bytes; none asks how things stand. The hour begins with its first byte.
-   * @returns 0 while fewer than `limit` have passed in this hour, else the seconds until it is over
+   * Counts bytes; 0 only reads the count. An hour begins with its first byte.
+   * @returns 0 while fewer than `limit` bytes were counted in this hour, otherwise the seconds until its end
    */
   spend(key: string, bytes: number, limit: number): number | Promise<number>
 }
 
 /**
- * Keys remembered of rates, and of bytes. For a further one the rate that was asked for longest ago is forgotten, and of
- * bytes those of which the most are left: nobody gets rid of what is used up by asking under many names.
+ * Most keys of rates, and of bytes. One more replaces the least recently used rate; of bytes, those with the largest part of
+ * their limit left are removed, so that nobody can reset a used-up limit by using many names.
  */
 const MAX_KEYS = 10_000
-/** Keys of bytes that are forgotten at once, as they have to be sorted for it. */
+/** How many keys of bytes are removed together, because all have to be sorted for it. */
 const FORGOTTEN_KEYS = 1000
 const HOUR_MS = 3_600_000
 
@@ -45,16 +45,16 @@ interface Bucket {
 interface Hour {
   endsAt: number
   bytes: number
-  /** The one that was asked for last. */
+  /** The limit of the last call. */
   limit: number
 }
 
-/** The books of one process: nothing here is a promise. */
+/** The ledger of one process: it never returns a promise. */
 export class LocalLedger implements Ledger {
   readonly #now: () => number
-  /** No more keys than things that are held. */
+  /** How many units of each key are reserved; never 0. */
   readonly #held = new Map<string, number>()
-  /** The key that was used last stands last. */
+  /** In the order of their last use. */
   readonly #buckets = new BoundedMap<string, Bucket>(MAX_KEYS)
   readonly #hours = new Map<string, Hour>()
 
@@ -63,7 +63,7 @@ export class LocalLedger implements Ledger {
     this.#now = now
   }
 
-  /** How many of it are held. */
+  /** How many units of a key are reserved. */
   held(key: string): number {
     return this.#held.get(key) ?? 0
   }
@@ -111,7 +111,7 @@ export class LocalLedger implements Ledger {
     return hour.bytes < limit ? 0 : (hour.endsAt - now) / 1000
   }
 
-  /** Those that are over first, then those with the most left, and of those with none the one that is over first. */
+  /** Removes expired hours first, then those with the largest part of their limit left; of used-up ones, the first to end. */
   #forgetHours(now: number): void {
     const used = ({ endsAt, bytes, limit }: Hour): number => (endsAt <= now ? 0 : Math.min(1, bytes / limit))
     const hours = [...this.#hours].sort(([, a], [, b]) => used(a) - used(b) || a.endsAt - b.endsAt)

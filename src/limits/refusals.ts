@@ -1,9 +1,9 @@
 /**
- * What those are told who have run into a limit: 429 to a client that has its share (RFC 6585 §4), 503 to all when the
- * proxy is full (RFC 9110 §15.6.4), with the time after which another try has a chance.
+ * The errors for requests over a limit: 429 if it is a limit of the client (RFC 6585 §4), 503 if it is one of the whole proxy
+ * (RFC 9110 §15.6.4), each with the time after which a retry may succeed.
  *
- * Proxy-Status says `http_request_denied`: the limit is one of the configuration, and the request went no further.
- * `connection_limit_reached` is about connections to the next hop (RFC 9209 §2.3.12), which these are not.
+ * The proxy error type is `http_request_denied`: the limit is in the configuration, and the request was not forwarded.
+ * `connection_limit_reached` is for connections to the next hop (RFC 9209 §2.3.12).
  */
 import { ProxyError } from '../errors.js'
 
@@ -22,16 +22,16 @@ export const LIMIT_NAMES = [
 
 export type LimitName = (typeof LIMIT_NAMES)[number]
 
-/** Seconds after which to ask again where nobody knows when something will end. */
+/** Seconds until a retry if it is not known when capacity will be free. */
 const RETRY_SECONDS = 5
 
 interface Row {
   readonly status: 429 | 503
   /** The clause of the status line. */
   readonly message: string
-  /** @param key of the configuration that sets it */
+  /** @param key the configuration key that sets the limit */
   readonly detail: (value: string, key: string) => string
-  /** Whether nothing more is answered on the connection. */
+  /** Whether the connection is closed after the response. */
   readonly close?: boolean
 }
 
@@ -93,13 +93,13 @@ const ROWS = {
 } as const satisfies Record<LimitName, Row>
 
 export interface LimitContext {
-  /** Seconds until it may be tried again, when that is known. */
+  /** Seconds until a retry may succeed, if that is known. */
   readonly waitSeconds?: number | undefined
-  /** The key that sets the limit, where that is not the one of its name in `limits`. */
+  /** The configuration key that sets the limit, if it is not the key of that name in `limits`. */
   readonly key?: string | undefined
 }
 
-/** @param value of the key, as the file writes it */
+/** @param value the value of the key, as in the file */
 export function limitReached(
   name: LimitName,
   value: string,

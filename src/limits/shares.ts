@@ -1,9 +1,9 @@
 /**
- * Who may have how much of the proxy: connections and tunnels in all and of one client, requests a second, bytes an hour.
+ * Enforces the limits on connections and tunnels, in total and for each client, on requests a second and on bytes an hour.
  *
- * One object for as long as the proxy runs, so that what is held outlasts a configuration; the limits are those of the
- * configuration in force. Nothing that stands is ever taken away for a count: what comes on top is refused. Only a
- * client that has used up its bytes loses its tunnels, which would otherwise pass on as much as they like.
+ * The object exists as long as the proxy runs, because reservations outlive a configuration; the limits are those of the
+ * configuration in force. Established connections and tunnels are never closed because of a count: new ones are refused.
+ * Only a client that has used up its bytes loses its tunnels, which could otherwise transfer any amount.
  */
 import type { Config } from '../config/schema.js'
 import { serializeSize } from '../config/quantities.js'
@@ -14,55 +14,56 @@ import { type Indexed, IndexedSet, NOT_INDEXED } from './indexed-set.js'
 import type { Ledger } from './ledger.js'
 import { type LimitName, limitReached } from './refusals.js'
 
-/** The limits that all clients share, and those of connections whose client is not known by its address. */
+/** The limits that all clients share, and the limit for connections whose client is not known from the address. */
 export type ShareLimits = Pick<Config['limits'], 'connections' | 'connectionsPerClient' | 'tunnels'>
 
-/** An exchange as far as its bytes go. */
+/** An exchange whose bytes are counted. */
 export interface Metered {
-  /** Bytes of content or of a tunnel, in both directions, so far. */
+  /** Bytes of content or of the tunnel so far, in both directions together. */
   readonly bytesPassed: number
-  /** Ends it if it is a tunnel. */
+  /** Closes it if it is a tunnel. */
   stopTunnel(reason: 'bytes'): void
 }
 
-export interface Entrant {
-  /** What limits for each client are counted under. */
+/** An exchange that needs a reservation. */
+export interface ReservationRequest {
+  /** The account that limits for each client are counted under. */
   readonly account: string
   readonly limits: ClientLimits
-  /** Whether it is a tunnel, or may become one. */
+  /** Whether the exchange is a tunnel, or may become one. */
   readonly tunnel: boolean
   readonly metered: Metered
 }
 
-/** What an exchange holds of the limits while it lasts. */
+/** Capacity that is reserved for one exchange. */
 export interface Reservation {
-  /** It is over. A second call does nothing. */
+  /** To be called at the end of the exchange. A second call does nothing. */
   release(): void
 }
 
-/** One of what a limit is the number of, which the ledger is asked for; or that so many bytes have not passed yet. */
+/** One question to the ledger: for a unit of a limit, for a token of a rate, or whether bytes are left. */
 interface Demand {
   readonly name: LimitName
-  /** In the ledger. */
+  /** The key in the ledger. */
   readonly key: string
   readonly limit: number
-  /** Of whom the limit is, where it is not one of all clients. */
+  /** The client that the limit is for; undefined for a limit of all clients. */
   readonly of?: Pick<ClientLimits, 'client' | 'own'> | undefined
 }
 
-/** Connections without a place that may wait to be told so. */
+/** Most refused connections that may wait for their first request. */
 const MAX_REFUSED = 100
-/** How often the bytes of what is open are booked. */
+/** How often the bytes of open exchanges are counted. */
 const METER_MS = 1000
 
-/** What all tunnels of a process, or of all workers, are counted under. */
+/** The key for the tunnels of a process, or of all workers. */
 export const TUNNELS = 'tunnels'
 
 export class Shares {
   #limits: ShareLimits
   /** The limits of each entry of `clients` since the last reload, by its name. */
   #clients: ReadonlyMap<string, ClientLimits> = new Map()
-  /** Whether the bytes of anything that is open may be counted. */
+  /** Whether bytes of an open exchange are counted. */
   #counts = false
   readonly #ledger: Ledger
   readonly #onRejected: (limit: LimitName) => void
@@ -70,7 +71,7 @@ export class Shares {
   #refused = 0
   #meteredAt = Number.NEGATIVE_INFINITY
 
-  /** @param onRejected told of everything that is refused for a limit, connections that are closed without a word, too */
+  /** @param onRejected called for everything that a limit refuses, including connections that are closed without a response */
   constructor(limits: ShareLimits, ledger: Ledger, onRejected: (limit: LimitName) => void) {
     this.#limits = limits
     this.#ledger = ledger
@@ -78,15 +79,15 @@ export class Shares {
   }
 
   /**
-   * Goes on with other limits, also for what is open; what is held stays held, however many that is.
-   * @param clients the limits of each entry, by its name; those of an entry that is gone stay as they were
+   * Replaces the limits, also those of open exchanges. Reservations are kept, even if they exceed the new limits.
+   * @param clients the limits of each entry, by name; limits of an entry that no longer exists are kept
    */
   configure(limits: ShareLimits, clients: ReadonlyMap<string, ClientLimits>): void {
     this.#limits = limits
     this.#clients = clients
     this.#counts = false
     for (const reservation of this.#open) {
-      // What passed while nobody counted is not counted now.
+      // Bytes from before the limit was set are not counted.
       if (reservation.limits.bytesPerHour === undefined) reservation.takeBytes()
       reservation.limits = this.#inForce(reservation.limits)
       this.#counts ||= reservation.limits.bytesPerHour !== undefined
@@ -94,10 +95,10 @@ export class Shares {
   }
 
   /**
-   * A connection was accepted.
-   * @param source what connections from the same client have in common; undefined as long as nobody knows
-   * @param shed closes it; called, now or later, when there are too many to tell each that it has no place
-   * @param client the limits of whose connection it is, where its address alone says that
+   * Reserves a slot for a connection that was accepted.
+   * @param source identifies connections of the same client; undefined if the client is not known yet
+   * @param shed closes the connection; called, now or later, if too many refused connections are waiting
+   * @param client the limits of the client, if the address alone identifies it
    */
   connect(source: string | undefined, shed: () => void, client?: ClientLimits): ConnectionSlot {
     const slot = new Slot()
@@ -118,16 +119,16 @@ export class Shares {
   }
 
   /**
-   * An exchange asks to be let in, once policy has allowed it.
-   * @returns a reservation to be released when it is over, or the refusal; a promise, which never rejects, only where the ledger
-   *   gives one
+   * Reserves capacity for an exchange that policy has allowed.
+   * @returns a reservation, to be released at the end of the exchange, or the refusal; a promise, which is never rejected,
+   *   only if the ledger returns one
    */
   enter({
     account,
     limits,
     tunnel,
     metered,
-  }: Entrant): Reservation | ProxyError | Promise<Reservation | ProxyError> {
+  }: ReservationRequest): Reservation | ProxyError | Promise<Reservation | ProxyError> {
     const of = this.#inForce(limits)
     const { requestsPerSecond, bytesPerHour, tunnels, tunnelsPerClient } = of
     const demands: Demand[] = []
@@ -151,8 +152,8 @@ export class Shares {
   }
 
   /**
-   * Books what has passed since; called often with the current time. Of clients with tunnels it is asked how they
-   * stand even if nothing has passed: the ledger may be shared, and the bytes be used up elsewhere.
+   * Counts the bytes since the last call; to be called often, with the current time. For clients with tunnels it asks the
+   * ledger even if there were none, because the bytes may have been used up in another process.
    */
   meter(now: number): void {
     if (!this.#counts || now < this.#meteredAt + METER_MS) return
@@ -170,14 +171,14 @@ export class Shares {
     for (const [account, { limit, bytes }] of passed) this.#book(account, limit, bytes)
   }
 
-  /** The limits of the same entry in the configuration in force, in which an exchange may not have begun. */
+  /** The limits of the same entry in the configuration in force; an exchange may have begun under another one. */
   #inForce(limits: ClientLimits): ClientLimits {
     return this.#clients.get(limits.client) ?? limits
   }
 
   /**
-   * Asks for one after another, until one is refused.
-   * @param held gets the keys that are to be released; it is empty again where one is refused
+   * Asks the ledger for one demand after the other, until one is refused.
+   * @param held receives the keys that have to be released; it is empty if a demand was refused
    */
   #reserve(
     demands: readonly Demand[],
@@ -194,7 +195,7 @@ export class Shares {
     })
   }
 
-  /** @returns whether there was one, or the seconds until there may be */
+  /** @returns whether the demand is met; for rates and bytes, the seconds until it may be, 0 if it is met now */
   #ask({ name, key, limit }: Demand): boolean | number | Promise<boolean | number> {
     switch (name) {
       case 'bytes_per_hour':
@@ -250,10 +251,10 @@ export class Shares {
 class OpenReservation implements Reservation, Indexed {
   index = NOT_INDEXED
   readonly account: string
-  /** Those in force for it. */
+  /** The limits in force for it. */
   limits: ClientLimits
   readonly metered: Metered
-  /** The keys that are to be released. */
+  /** The keys that have to be released. */
   readonly held: string[] = []
   readonly #end: (reservation: OpenReservation) => void
   #taken = 0
@@ -274,7 +275,7 @@ class OpenReservation implements Reservation, Indexed {
     return this.held.length > 0
   }
 
-  /** The bytes that have passed since it was asked last. */
+  /** The bytes since the last call. */
   takeBytes(): number {
     const passed = this.metered.bytesPassed
     const bytes = passed - this.#taken
@@ -287,12 +288,12 @@ class OpenReservation implements Reservation, Indexed {
   }
 }
 
-/** The key that sets a limit of a client: `tunnels` of all clients of an entry is its own. */
+/** The configuration key of a limit of a client; `tunnels` for all clients of an entry exists only in the entry. */
 function keyOf(name: LimitName, of: Pick<ClientLimits, 'client' | 'own'>): string {
   return name === 'client_tunnels' ? keyOfEntry(of.client, 'tunnels') : keyOfLimit(of, name)
 }
 
-/** Goes on with an answer of the ledger: at once, unless it is a promise. */
+/** Passes an answer of the ledger on: at once, unless it is a promise. */
 function whenKnown<T, R>(answer: T | Promise<T>, next: (answer: T) => R | Promise<R>): R | Promise<R> {
   return answer instanceof Promise ? answer.then(next) : next(answer)
 }
