@@ -1,4 +1,4 @@
-/** One request to the admin listener of a proxy that runs, for the commands that ask it something. */
+/** The client of the admin listener of a running proxy, for commands that send it one request. */
 import type { Argv } from 'yargs'
 import {
   isTcp,
@@ -13,9 +13,9 @@ import { checkConfigName } from './command.js'
 export interface AdminRequest {
   readonly method: string
   readonly path: string
-  /** Milliseconds without a byte after which nobody is waited for any more. */
+  /** Milliseconds without a byte after which the request is given up. */
   readonly silenceMs: number
-  /** The value of Authorization. */
+  /** The value of the Authorization field. */
   readonly authorization?: string | undefined
 }
 
@@ -24,23 +24,23 @@ export interface AdminAnswer {
   readonly text: string
 }
 
-/** No answer of the admin listener to a command is as long. */
+/** More than any response of the admin listener to a command. */
 const MAX_ANSWER = 1024 * 1024
-/** What listens on every address is asked on loopback. */
+/** A listener on all addresses is reached on loopback. */
 const UNSPECIFIED: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
 class Silent extends Error {}
 class TooLong extends Error {}
 
-/** @returns why nobody can be asked at what the configuration says of the listener; undefined when somebody can */
+/** @returns why the configured address cannot be connected to; undefined if it can */
 export function unreachable(address: ListenAddress | false): string | undefined {
   if (address === false) return 'the admin listener is off: listen.admin is false'
   if (!('descriptorName' in address) && address.port !== 0) return undefined
-  const text = `the address of the admin listener is not told by ${serializeListenAddress(address)}`
-  return `${text}; say it with --admin`
+  const text = `${serializeListenAddress(address)} does not say where the admin listener is`
+  return `${text}; set its address with --admin`
 }
 
-/** @throws the system's error, or the parser's; describeAdminFailure has words for each */
+/** @throws the system's error, or that of the HTTP parser, for describeAdminFailure */
 export function askAdmin(address: ListenAddress, asked: AdminRequest): Promise<AdminAnswer> {
   const { method, path, silenceMs, authorization } = asked
   const to = isTcp(address)
@@ -76,15 +76,15 @@ const FAILURES: Readonly<Record<string, string>> = {
   ECONNRESET: 'the connection was reset by',
 }
 
-/** What became of the request, in words that say what to look at. */
+/** Why a request failed, with a hint for the user. */
 export function describeAdminFailure(error: unknown, address: ListenAddress): string {
   const place = `${serializeListenAddress(address)}, the admin listener`
   const code = errorCode(error)
   const known = FAILURES[code ?? '']
   if (known !== undefined)
     return `${known} ${place}; is the proxy running, and does --admin or --config say where?`
-  if (error instanceof Silent) return `no answer from ${place}`
-  return `no answer that is one from ${place} (${code ?? (error instanceof Error ? error.message : String(error))})`
+  if (error instanceof Silent) return `no response from ${place}`
+  return `invalid response from ${place} (${code ?? (error instanceof Error ? error.message : String(error))})`
 }
 
 /** The options that say where the admin listener is. */

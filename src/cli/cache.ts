@@ -1,5 +1,5 @@
 /**
- * `sluice cache stats` and `sluice cache purge`: what a running proxy has stored, and how it is made to forget some of it,
+ * `sluice cache stats` and `sluice cache purge`: statistics of the cache of a running proxy, and removal of stored responses,
  * through the admin listener.
  */
 import { readFileSync } from 'node:fs'
@@ -25,10 +25,10 @@ import {
 import { checkGivenOnce, type Command } from './command.js'
 
 export interface CacheArguments {
-  /** What is asked for: the statistics, or a purge. */
+  /** The statistics, or a purge. */
   readonly what: 'stats' | Purge
   readonly config?: string | undefined
-  /** Of the admin listener; beats the file. */
+  /** The address of the admin listener; overrides the file. */
   readonly admin?: string | undefined
   /** A file with `user:password` in one line, for `listen.admin.basic`. */
   readonly basicFile?: string | undefined
@@ -36,8 +36,8 @@ export interface CacheArguments {
 }
 
 /**
- * @returns the exit code: 66 when the credentials cannot be read, 69 when nobody answers there, or the cache is off; 78 when
- *   the file cannot be used
+ * @returns the exit code: 66 if the credentials cannot be read, 69 if the admin listener does not respond or the cache is off,
+ *   78 if the configuration file cannot be used
  */
 export async function runCache(args: CacheArguments, host: ConfigurationHost): Promise<number> {
   const { io } = host
@@ -67,7 +67,7 @@ export async function runCache(args: CacheArguments, host: ConfigurationHost): P
     const said = answer.text.split('\n', 1)[0]?.trim() ?? ''
     const text = said === '' ? `${serializeListenAddress(address)} answered ${answer.status}` : said
     const hint =
-      answer.status === 401 && authorization === undefined ? '; say them with --basic-file FILE' : ''
+      answer.status === 401 && authorization === undefined ? '; pass them with --basic-file FILE' : ''
     io.stderr(`sluice: ${text}${hint}\n`)
     return EXIT.unavailable
   }
@@ -77,7 +77,7 @@ export async function runCache(args: CacheArguments, host: ConfigurationHost): P
   return EXIT.ok
 }
 
-/** @returns where to ask, or an exit code when that cannot be told */
+/** @returns the address of the admin listener, or an exit code if it is not known */
 async function findAdmin(
   { admin, config }: CacheArguments,
   host: ConfigurationHost,
@@ -95,14 +95,14 @@ async function findAdmin(
   return address === false ? EXIT.unavailable : EXIT.usage
 }
 
-/** @throws the system's error, or a RangeError when it holds something else */
+/** @throws the system's error, or a RangeError if the file holds something else */
 function readAuthorization(file: string): string {
   const credentials = parseUserPassword(readFileSync(file, 'utf8'))
   if (credentials === undefined) throw new RangeError(NO_USER_PASSWORD)
   return serializeBasic(credentials)
 }
 
-/** More than a purge of many files may take. */
+/** Longer than a purge of many files takes. */
 const SILENCE_MS = 65_000
 const GET_STATS: AdminRequest = { method: 'GET', path: '/cache/stats', silenceMs: SILENCE_MS }
 
@@ -134,7 +134,7 @@ function serializeStats(cache: DocumentCache): string {
   return rows.map(([name, value]) => `${name.padEnd(width)}${value}\n`).join('')
 }
 
-/** The arguments as they are spelled on the command line. */
+/** The options under their names on the command line. */
 interface CacheOptions {
   readonly action: 'stats' | 'purge'
   readonly url?: string | undefined
@@ -146,7 +146,7 @@ interface CacheOptions {
   readonly json: boolean
 }
 
-/** @param done gets the exit code */
+/** @param done receives the exit code */
 export function cacheCommand(host: ConfigurationHost, done: (code: number) => void): Command<CacheOptions> {
   return {
     builder: yargs =>
@@ -155,7 +155,8 @@ export function cacheCommand(host: ConfigurationHost, done: (code: number) => vo
           .positional('action', {
             choices: ['stats', 'purge'] as const,
             demandOption: true,
-            describe: 'stats says what is stored and how requests fared, purge forgets what is stored',
+            describe:
+              'stats shows what is stored and the results of requests, purge removes stored responses',
           })
           .positional('url', { type: 'string', describe: 'what to purge: the URL that clients ask for' })
           .option('host', {
@@ -168,7 +169,7 @@ export function cacheCommand(host: ConfigurationHost, done: (code: number) => vo
         .option('basic-file', {
           type: 'string',
           requiresArg: true,
-          describe: 'file with user:password in one line, where the admin listener asks for them',
+          describe: 'file with user:password in one line, if the admin listener requires them',
         })
         .option('json', { type: 'boolean', default: false, describe: 'print one JSON object' })
         .check(args => {
@@ -180,9 +181,9 @@ export function cacheCommand(host: ConfigurationHost, done: (code: number) => vo
 }
 
 /**
- * Yargs takes a repeated option for a list.
+ * Yargs makes a list of an option that is repeated.
  *
- * @throws RangeError with one clause for whoever wrote the command line
+ * @throws RangeError with one clause for the user
  */
 function parseArguments(args: Readonly<Record<string, unknown>>): CacheArguments {
   checkGivenOnce(args, ['host', 'all', 'admin', 'config', 'basic-file', 'json'])

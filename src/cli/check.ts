@@ -1,5 +1,5 @@
 /**
- * `sluice check FILE...`: every problem of configuration files at once, each with its place.
+ * `sluice check FILE...`: lists every problem of configuration files, each with its position.
  */
 import { loadConfig } from '../config/load.js'
 import { ConfigError, formatProblem } from '../config/problem.js'
@@ -8,14 +8,14 @@ import type { ConfigurationHost } from '../run/configuration.js'
 import { EXIT, paint } from '../run/io.js'
 import { inputOf, listedWords, type StandardInput } from './listed-words.js'
 
-/** What the command needs of the world. */
+/** What the command needs from the process. */
 export type CheckHost = StandardInput & ConfigurationHost
 
 /**
  * Problems and warnings go to stderr, `FILE: ok` to stdout.
  *
  * @param files the paths as given, which messages repeat; `-` is standard input
- * @returns the exit code: 0, or 78 when one of the files cannot be used
+ * @returns the exit code: 0, or 78 if one of the files cannot be used
  */
 export async function runCheck(files: readonly string[], host: CheckHost): Promise<number> {
   let code: number = EXIT.ok
@@ -43,8 +43,8 @@ async function isUsable(file: string, host: CheckHost): Promise<boolean> {
 }
 
 /**
- * @param argv the whole command line; yargs drops the word `-`
- * @param exit takes the exit code once the command is done
+ * @param argv the complete command line, because yargs drops the word `-`
+ * @param exit receives the exit code when the command has finished
  */
 export function checkCommand(
   host: CheckHost,
@@ -68,7 +68,7 @@ export function checkCommand(
   }
 }
 
-/** @throws RangeError with one clause for whoever wrote the command line */
+/** @throws RangeError with one clause for the user */
 export function checkFiles(command: string, files: readonly string[]): true {
   if (files.length > 0 && !files.includes('')) return true
   throw new RangeError(`${command} needs the name of a FILE; - is standard input`)

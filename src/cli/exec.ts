@@ -1,6 +1,6 @@
 /**
- * `sluice exec`: a program behind a proxy of its own, and afterwards what that proxy refused it. The program has our
- * standard streams, gets our signals, and an environment that leads its requests through the proxy.
+ * `sluice exec`: runs a program behind a proxy of its own, and then lists what that proxy refused. The program has our standard
+ * streams, receives our signals, and has an environment that sends its requests through the proxy.
  */
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
@@ -34,29 +34,29 @@ export interface ExecArguments {
   readonly config?: string | undefined
   readonly client?: string | undefined
   readonly log?: string | undefined
-  /** Whether the program has no network but the proxy. */
+  /** Whether the program has no network except the proxy. */
   readonly isolate?: boolean | undefined
   /** The program and its arguments; never empty. */
   readonly command: readonly string[]
 }
 
-/** What the process gives to a command that runs a program. */
+/** What a command that runs a program needs from the process. */
 export interface ExecHost {
   readonly io: Io
-  /** What starts this program, for hints. */
+  /** The command that starts this program, for hints. */
   readonly command: string
   readonly startId: string
   readonly environment: ChildOptions['env']
   /** Path of the `node` that runs this process. */
   readonly node: string
   readonly onSignal: ChildOptions['onSignal']
-  /** What became of an exception that nobody caught goes here. */
+  /** Receives a function that reports uncaught exceptions. */
   onUncaught(report: (error: unknown) => void): void
 }
 
 type Client = Config['clients'][number]
 
-/** @returns the exit code: the program's own, once it has ended and the proxy is closed */
+/** @returns the exit code of the program, after it has ended and the proxy is closed */
 async function exec(args: ExecArguments, host: ExecHost): Promise<number> {
   const { io } = host
   const loaded = await readConfiguration(args.config, host)
@@ -133,10 +133,10 @@ async function execLogged(
   return end.code
 }
 
-/** Starts the proxy on these addresses, and on a socket that was sent. */
+/** Starts the proxy on these addresses, and on a listening socket that was sent to it. */
 type Start = (own: Config['listen']['proxy'], sent?: SentSocket) => Promise<RunningProxy>
 
-/** @throws as startProxy does; the program is not run then */
+/** @throws as startProxy does; the program is not started then */
 async function runBeside(
   [program = '', ...args]: readonly string[],
   start: Start,
@@ -148,7 +148,7 @@ async function runBeside(
   return runChild(program, args, { env: withProxy(environment, address), onSignal })
 }
 
-/** The same in a namespace whose loopback has the proxy alone. */
+/** The same in a network namespace in which only the proxy is reachable, on loopback. */
 async function runIsolated(
   command: readonly string[],
   start: Start,
@@ -174,7 +174,7 @@ async function runIsolated(
   return { code: EXIT.unavailable, problem: explainFailure(said) }
 }
 
-/** The same policy where the program is to find it, for this machine's own programs, and nothing beside it. */
+/** The same policy, on the addresses for the program, for clients on this machine, without any other service. */
 function privateConfig(
   { tracing: _, ...config }: Config,
   rules: Client['rules'],
@@ -199,8 +199,8 @@ function privateConfig(
 type ExecOptions = Omit<ExecArguments, 'command'>
 
 /**
- * @param command what stands behind `--`; undefined when there is no `--`
- * @param done gets the exit code
+ * @param command the words after `--`; undefined without `--`
+ * @param done receives the exit code
  */
 export function execCommand(
   host: ExecHost,
@@ -245,24 +245,24 @@ export function execCommand(
   }
 }
 
-/** What a shell has for a program that is there but cannot be run, and for one that is not there. */
+/** The exit codes of a shell for a program that cannot be run, and for one that does not exist. */
 const NOT_EXECUTABLE = 126
 const NOT_FOUND = 127
-/** A program ended by signal n has this and n. */
+/** The exit code for a program that was ended by signal n is this plus n. */
 const SIGNALLED = 128
 
 export interface ChildOptions {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Calls back with each signal that asks this process to end, until the function it returns is called. */
+  /** Calls back with each signal that asks this process to end, until the returned function is called. */
   readonly onSignal: (listener: (signal: NodeJS.Signals) => void) => () => void
-  /** Its standard streams; ours when left out. */
+  /** The standard streams of the program; ours if left out. */
   readonly stdio?: StdioOptions
-  /** Gets the process before it can have done anything; not one that could not be started. */
+  /** Called with the process before it can have done anything, unless it could not be started. */
   readonly spawned?: (child: ChildProcess) => void
 }
 
 export interface ChildEnd {
-  /** As a shell gives it. */
+  /** The exit code, as a shell reports it. */
   readonly code: number
   /** Why the program could not be started, for people. */
   readonly problem?: string
@@ -307,9 +307,9 @@ function notStarted(command: string, error: unknown): ChildEnd {
 type Environment = Readonly<Record<string, string | undefined>>
 
 /*
- * Programs disagree about the names of variables: curl reads `http_proxy` in lower case alone, others only capitals; npm
- * puts the settings of its own files before them, but not before `npm_config_*`; Node asks to be told; Java reads its own
- * options and nothing else. What a program's own settings say beats all of this.
+ * Programs read different variables: curl reads `http_proxy` only in lower case, others only in capitals; npm prefers its own
+ * files to them, but not to `npm_config_*`; Node needs a variable that tells it to use the others; Java reads only its own
+ * options. The settings of a program override all of these.
  */
 
 const PROXY_NAMES = [
@@ -324,7 +324,7 @@ const PROXY_NAMES = [
 ]
 const NO_PROXY_NAMES = ['NO_PROXY', 'no_proxy', 'npm_config_noproxy']
 
-/** @returns the environment with every variable set; what else it has stays */
+/** @returns the environment with all of these variables set; other variables are unchanged */
 export function withProxy(environment: Environment, proxy: TcpAddress): Environment {
   const url = `http://${serializeListenAddress(proxy)}`
   return {
@@ -336,7 +336,7 @@ export function withProxy(environment: Environment, proxy: TcpAddress): Environm
   }
 }
 
-/** Behind those that are there already, because the last of two that say different things counts. */
+/** The new options follow the existing ones, because the last of two conflicting options applies. */
 function javaOptions(present: string | undefined, { host, port }: TcpAddress): string {
   const ours = ['http', 'https'].flatMap(scheme => [
     `-D${scheme}.proxyHost=${host}`,

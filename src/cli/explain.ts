@@ -1,6 +1,6 @@
 /**
- * `sluice explain URL...`: what the proxy would do with requests and why, without a proxy that runs: client, rules, DNS
- * and addresses, each with its place in the configuration file. `sluice explain REASON`: what a `reason` of the log means.
+ * `sluice explain URL...`: how the proxy would decide on requests and why, without a running proxy: client, rules, DNS and
+ * addresses, each with its position in the configuration file. `sluice explain REASON`: what a `reason` of the log means.
  */
 import { nearest } from '../config/nearest.js'
 import { REASONS } from '../observe/reasons.js'
@@ -22,16 +22,16 @@ export interface ExplainArguments {
   readonly json: boolean
 }
 
-/** What the command needs of the world. */
+/** What the command needs from the process. */
 export interface ExplainHost extends ExplainEnvironment {
   readonly io: Io
-  /** What starts this program, for hints. */
+  /** The command that starts this program, for hints. */
   readonly command: string
-  /** Whether standard output takes colour. */
+  /** Whether standard output supports colour. */
   readonly color: boolean
 }
 
-/** What a verdict is to whoever started the command. */
+/** The exit code of each verdict. */
 const EXIT_OF = {
   allow: EXIT.ok,
   would_deny: EXIT.ok,
@@ -40,13 +40,13 @@ const EXIT_OF = {
   dns_failed: EXIT.temporary,
 } as const satisfies Record<Explanation['verdict'], number>
 
-/** Of several requests the worst counts: one that is refused, before one of which nothing is known. */
+/** Of several requests the worst verdict counts: a refusal first, then a failure of DNS. */
 const WORST_FIRST = [EXIT.denied, EXIT.temporary, EXIT.ok] as const
 
 /**
- * @returns the exit code: 0 when all are allowed, 1 when one is refused, else 75 when DNS failed; 64 and 78 when nothing could
- *   be explained
- * @throws RangeError when a URL is none that a request can be made of
+ * @returns the exit code: 0 if all are allowed, 1 if one is refused, otherwise 75 if DNS failed; 64 and 78 if nothing could be
+ *   explained
+ * @throws RangeError if a URL cannot be the target of a request
  */
 export async function runExplain(args: ExplainArguments, host: ExplainHost): Promise<number> {
   const { io, command } = host
@@ -83,7 +83,7 @@ export async function runExplain(args: ExplainArguments, host: ExplainHost): Pro
   return WORST_FIRST.find(code => codes.has(code)) ?? EXIT.ok
 }
 
-/** @returns undefined for what is no reason; no reason could be a request, which has a scheme or a port */
+/** @returns undefined for a word that is not a reason; a request is never one, because it has a scheme or a port */
 function explainReason({ urls, json }: ExplainArguments): string | undefined {
   const [url = '', ...more] = urls
   if (more.length > 0) return undefined
@@ -95,10 +95,10 @@ function explainReason({ urls, json }: ExplainArguments): string | undefined {
   return `${url}: ${means}\n  decided by: ${keys ?? 'no key of the configuration'}\n`
 }
 
-/** The arguments as they are spelled on the command line. */
+/** The options under their names on the command line. */
 type ExplainOptions = Omit<ExplainArguments, 'urls'> & { readonly url: readonly string[] }
 
-/** @param done gets the exit code */
+/** @param done receives the exit code */
 export function explainCommand(host: ExplainHost, done: (code: number) => void): Command<ExplainOptions> {
   return {
     builder: yargs =>
@@ -138,9 +138,9 @@ export function explainCommand(host: ExplainHost, done: (code: number) => void):
 }
 
 /**
- * Yargs takes a repeated option for a list.
+ * Yargs makes a list of an option that is repeated.
  *
- * @throws RangeError with one clause for whoever wrote the command line
+ * @throws RangeError with one clause for the user
  */
 function checkOptions(args: Readonly<Record<string, unknown>>): true {
   checkGivenOnce(args, ['config', 'client', 'method'])
@@ -151,7 +151,7 @@ function checkOptions(args: Readonly<Record<string, unknown>>): true {
   return true
 }
 
-/** @throws RangeError when no request can be made of it, with the reason that may be meant */
+/** @throws RangeError for what cannot be a request, with the reason that may be meant */
 function checkRequest(url: string, method: string | undefined): void {
   try {
     requestLineOf(url, method)
@@ -165,5 +165,5 @@ function checkRequest(url: string, method: string | undefined): void {
   }
 }
 
-/** What could be a reason, and no request as it is. */
+/** A word that may be a reason, and is not a request. */
 const WORD = /^\w+$/

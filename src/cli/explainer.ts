@@ -1,4 +1,4 @@
-/** What explains requests for as long as a command runs: the policy of a configuration, and the names it asks for. */
+/** The policy and the resolver of a configuration, for commands that explain requests. */
 import { type ExplainParts, type Explanation, explainRequest } from '../advice/explanation.js'
 import type { Loaded } from '../config/load.js'
 import { Lookups, type NameEnvironment } from '../dns/resolve.js'
@@ -6,9 +6,9 @@ import { NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
 import { createPolicy } from '../pipeline/create-policy.js'
 import { NoProxy } from '../policy/no-proxy.js'
 
-/** What it needs of the world. */
+/** What an explainer needs from the process. */
 export interface ExplainEnvironment extends NameEnvironment {
-  /** Variables of the process. */
+  /** The environment variables of the process. */
   readonly environment?: Readonly<Record<string, string | undefined>>
   /** Milliseconds, monotonic. */
   readonly now?: () => number
@@ -19,7 +19,7 @@ export interface Explainer {
   readonly close: () => void
 }
 
-/** @param asksDns false for a judgement by name alone, which asks nobody for anything */
+/** @param asksDns false for decisions by name, without any DNS query */
 export function createExplainer(
   loaded: Pick<Loaded, 'config' | 'files'>,
   world: ExplainEnvironment,

@@ -1,6 +1,6 @@
 /**
- * `sluice health`: whether a proxy runs and answers, for the health checks of containers. It reads no more of the configuration
- * than where the admin listener is: a file that has become wrong behind the start leaves a proxy that works well.
+ * `sluice health`: whether a proxy runs and responds, for the health checks of containers. It reads only the address of the admin
+ * listener from the configuration, because a file that became invalid after the start does not affect the running proxy.
  */
 import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
@@ -24,29 +24,29 @@ import {
 } from './admin-client.js'
 import { checkGivenOnce, type Command } from './command.js'
 
-/** Where to ask; what says it best wins: the address, the file, the process, and else the defaults. */
+/** How the admin listener is found: by the address, otherwise by the file, the process, or the default. */
 export interface HealthArguments {
   readonly admin?: string | undefined
   readonly config?: string | undefined
-  /** Of the proxy, whose own command line says the rest. */
+  /** The process id of the proxy, whose command line is read. */
   readonly pid?: number | undefined
-  /** Whether it is asked if it takes requests, rather than if it is alive: while it drains it does not. */
+  /** Whether to check that the proxy accepts requests, which it does not while it drains, rather than that it is alive. */
   readonly ready: boolean
 }
 
-/** What the command needs of the world. */
+/** What the command needs from the process. */
 export interface HealthHost {
   readonly io: Io
-  /** Variables of this process, which the file may name. */
+  /** The environment variables of this process, which the file may refer to. */
   readonly environment?: Variables
-  /** The words of a process's command line; left out, as /proc has them. */
+  /** Reads the command line of a process; by default from /proc. */
   readonly commandLineOf?: (pid: number) => Promise<readonly string[]>
 }
 
-/** Less than what a container's health check is given as a rule. */
+/** Less than the usual timeout of a container's health check. */
 const SILENCE_MS = 2500
 
-/** @returns the exit code: 0 healthy, 1 not; 64 when it is not told where to ask, 78 when there is no such file */
+/** @returns the exit code: 0 if healthy, 1 if not; 64 if the address is not known, 78 if the file cannot be read */
 export async function runHealth(args: HealthArguments, host: HealthHost): Promise<number> {
   const { io } = host
   const fail = (text: string, code: number): number => {
@@ -82,8 +82,8 @@ export async function runHealth(args: HealthArguments, host: HealthHost): Promis
 }
 
 /**
- * @throws ConfigError when the file cannot be read
- * @throws RangeError when the process cannot be looked at, or an address is none
+ * @throws ConfigError if the file cannot be read
+ * @throws RangeError if the command line of the process cannot be read, or an address is invalid
  */
 async function findAdmin(args: HealthArguments, host: HealthHost): Promise<ListenAddress | false> {
   const { pid } = args
@@ -113,7 +113,7 @@ async function readCommandLine(pid: number): Promise<readonly string[]> {
 const PROGRAM = new Set(['sluice', 'bin.js'])
 const OPTION = /^(?:--(admin|config)|-(c))(?:=(.*))?$/s
 
-/** Of this program, in a command line that may begin with what starts it: node, or the init of a container. */
+/** The options of this program in a command line that may begin with another program: node, or the init of a container. */
 function optionsOf(words: readonly string[]): { readonly admin?: string; readonly config?: string } {
   const options: { admin?: string; config?: string } = {}
   const start = words.findIndex(word => PROGRAM.has(basename(word)))
@@ -128,9 +128,9 @@ function optionsOf(words: readonly string[]): { readonly admin?: string; readonl
 }
 
 /**
- * @returns undefined where the file does not say it, or not in a way that can be used: the proxy that runs began with another
- *   text then
- * @throws ConfigError when it cannot be read
+ * @returns undefined if the file does not set it, or sets an invalid value: the running proxy was started with another text
+ *   then
+ * @throws ConfigError if the file cannot be read
  */
 async function readAdmin(
   file: string,
@@ -160,7 +160,7 @@ async function readAdmin(
   }
 }
 
-/** @param done gets the exit code */
+/** @param done receives the exit code */
 export function healthCommand(host: HealthHost, done: (code: number) => void): Command<HealthArguments> {
   return {
     builder: yargs =>
@@ -180,7 +180,7 @@ export function healthCommand(host: HealthHost, done: (code: number) => void): C
   }
 }
 
-/** @throws RangeError with one clause for whoever wrote the command line */
+/** @throws RangeError with one clause for the user */
 function checkOptions(args: Readonly<Record<string, unknown>>): true {
   checkGivenOnce(args, ['admin', 'config', 'pid', 'ready'])
   checkAdminOptions(args)

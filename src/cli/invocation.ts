@@ -1,11 +1,11 @@
 /**
- * How this program was started, and so what whoever reads a hint of ours has to type to start it again. Everything that is
- * printed takes the command from here: `sluice` is a word that only a reader has whose PATH holds it.
+ * Finds the command with which the user has started this program, for hints. Everything that is printed uses this command,
+ * because `sluice` works only if it is on the PATH.
  */
 import { basename, delimiter, dirname, relative } from 'node:path'
 
 export interface Start {
-  /** The script as Node was given it, absolute; links are not followed. */
+  /** The absolute path of the script, as passed to Node; links are not resolved. */
   readonly script: string
   /** The working directory. */
   readonly folder: string
@@ -15,23 +15,23 @@ export interface Start {
 const NAME = 'sluice'
 const PLAIN_WORD = /^[\w./+@%:=-]+$/
 
-/** @returns `sluice`, `npx sluice`, `npm start --` or `node PATH`: words for a shell, behind which arguments can stand */
+/** @returns `sluice`, `npx sluice`, `npm start --` or `node PATH`: the words for a shell, to which arguments can be added */
 export function commandOf({ script, folder, environment }: Start): string {
   if (isNpmStart(environment)) return 'npm start --'
   if (basename(script) !== NAME) return `node ${quoted(pathFrom(folder, script))}`
   const bin = dirname(script)
-  // npm has put that folder into the PATH of what it starts, and of nothing else.
+  // npm adds this folder only to the PATH of the programs that it starts.
   if (bin.endsWith('node_modules/.bin')) return `npx ${NAME}`
   const isOnPath = (environment['PATH'] ?? '').split(delimiter).includes(bin)
   return isOnPath ? NAME : quoted(pathFrom(folder, script))
 }
 
-/** npm tells it to all that runs below it: another package's script may start this program. */
+/** npm sets it for all its descendants: the script of another package may have started this program. */
 function isNpmStart(environment: Start['environment']): boolean {
   return environment['npm_lifecycle_event'] === 'start' && environment['npm_package_name'] === NAME
 }
 
-/** As it is typed there: what lies elsewhere has its whole path. */
+/** The path as a user would type it: relative below the working directory, otherwise absolute. */
 function pathFrom(folder: string, script: string): string {
   const path = relative(folder, script)
   if (path.startsWith('..')) return script
@@ -42,7 +42,7 @@ function quoted(word: string): string {
   return PLAIN_WORD.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
-/** The options of `run` by the name of npm's variable; npm takes `-c` for its own `--call`. */
+/** The options of `run` by npm's variable for each; npm reads `-c` as its own `--call`. */
 const KEPT = {
   npm_config_config: '--config',
   npm_config_listen: '--listen',
@@ -52,10 +52,10 @@ const KEPT = {
 } as const
 
 /**
- * `npm start --config FILE` takes the option for npm's own and hands on the word behind it, or nothing at all: the proxy would
- * start with another configuration than was meant.
- * @param words what is handed on
- * @returns a hint that has what was meant; undefined when npm has kept nothing
+ * With `npm start --config FILE`, npm takes the option as its own and passes on only its value, or nothing: the proxy would start
+ * with a different configuration from the intended one.
+ * @param words the arguments that npm has passed on
+ * @returns a hint with the intended command; undefined if npm has not taken an option
  */
 export function keptByNpm(environment: Start['environment'], words: readonly string[]): string | undefined {
   if (!isNpmStart(environment)) return undefined

@@ -1,11 +1,11 @@
 /**
- * `sluice exec --isolate`: a program in a network namespace of its own (network_namespaces(7)), whose loopback has the
- * proxy and nothing else. What has the right to make one is a user namespace, which needs no privileges.
+ * `sluice exec --isolate`: runs a program in a network namespace of its own (network_namespaces(7)), on whose loopback only the
+ * proxy listens. The namespace is created in a user namespace, which needs no privileges.
  *
- * Sockets belong to the namespace in which they were made, whoever holds them. So nothing is relayed: in there, a Node that
- * lives for a moment listens, and sends the socket over its channel, a Unix socket, to the proxy, which stays outside and
- * accepts from it. Then the same process that made the namespaces becomes the program, a child of ours as without them:
- * with our streams, our terminal and our signals, but without capabilities, so that it cannot change what it finds.
+ * A socket belongs to the namespace in which it was created, whichever process holds it, so nothing has to be relayed: inside, a
+ * short-lived Node process listens and sends the socket over its channel, a Unix socket, to the proxy, which stays outside and
+ * accepts connections from it. Then the process that created the namespaces becomes the program. It is a child of ours as
+ * without isolation, with our streams, terminal and signals, but has no capabilities and cannot change its namespaces.
  */
 import type { ChildProcess, StdioOptions } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,12 +14,11 @@ import { Server } from 'node:net'
 import { platform } from 'node:os'
 import type { TcpAddress } from '../config/listen-address.js'
 
-/** In there every port is free, and this one is where people look for a proxy. */
+/** Every port of the namespace is free; this is the usual one for a proxy. */
 export const ISOLATED_PROXY: TcpAddress = { host: '127.0.0.1', port: 3128 }
 
 /**
- * Listens, sends the socket with the arguments, and has done its part when the proxy listens on it. The end of the
- * proxy is its own.
+ * Listens, sends the socket with its arguments, and ends as soon as the proxy listens on it, or if the proxy ends.
  */
 const LISTENER = `
 const server = require('node:net').createServer()
@@ -28,13 +27,13 @@ process.once('message', () => process.exit(0))
 process.once('disconnect', () => process.exit(1))
 `
 
-/** SIOCSIFFLAGS of netdevice(7), with IFF_UP, IFF_LOOPBACK and IFF_RUNNING; every Debian has perl, few images have ip. */
+/** SIOCSIFFLAGS of netdevice(7), with IFF_UP, IFF_LOOPBACK and IFF_RUNNING; every Debian has perl, but few images have ip. */
 const LOOPBACK_UP = 'socket(S,2,2,0) && ioctl(S,0x8914,my $r=pack("a16 s x22","lo",0x49)) || die "$!\\n"'
 
 /**
- * Runs with all capabilities of the new namespaces; its standard error is a pipe to us, and 4 is that of the program. It is
- * bash, as other shells lose the variables whose names are no identifiers. An unprivileged mount hides what is below
- * it for good: those who have no capabilities here cannot take it away.
+ * The script runs with all capabilities of the new namespaces. Its standard error is a pipe to us; descriptor 4 is the standard
+ * error of the program. It needs bash, because other shells drop variables whose names are not identifiers. A mount hides what
+ * is below it permanently, because a program without capabilities cannot remove it.
  */
 const SETUP = `
 node=$1 listener=$2 loopback_up=$3
@@ -55,7 +54,7 @@ unset NODE_CHANNEL_FD NODE_CHANNEL_SERIALIZATION_MODE
 exec setpriv --no-new-privs --ambient-caps=-all --inh-caps=-all --bounding-set=-all -- "$@" 2>&4 3>&- 4>&-
 `
 
-/** Those of the program, but for standard error, which it gets as 4 when all is set up; 3 is the channel. */
+/** The streams of the program, except standard error, which is 4 until everything is set up; 3 is the channel. */
 export const ISOLATED_STDIO: StdioOptions = ['inherit', 'inherit', 'pipe', 'ipc', 2]
 
 /**
@@ -71,15 +70,15 @@ export function isolated(
 ): readonly [string, ...string[]] {
   return [
     'unshare',
-    // The user is the same in there; a mount of our own may not appear outside, and mounts from outside may appear here.
+    // The user stays the same; mounts inside are not visible outside, but those outside are visible inside.
     ...['--user', '--map-current-user', '--keep-caps', '--net', '--mount', '--propagation=unchanged', '--'],
     ...['bash', '-pc', SETUP, 'sluice', node, LISTENER, LOOPBACK_UP, ...hidden, '--', ...command],
   ]
 }
 
 /**
- * The Unix sockets that are found by a path and that this process could connect to: they belong to the namespace as little
- * as files do. Behind them are resolvers of names, container engines, and others that could act for the program.
+ * The Unix sockets with a path to which this process could connect: like files, they do not belong to a network namespace.
+ * Resolvers, container engines and other services listen on them, which could act for the program.
  * @param table `/proc/net/unix`
  */
 export function connectableSockets(table: string, isConnectable = canConnect): string[] {
@@ -109,13 +108,13 @@ export function socketsToHide(): string[] {
   return connectableSockets(readOrEmpty('/proc/net/unix'))
 }
 
-/** What this system is without, for people; undefined where there may be namespaces. */
+/** What this system lacks, for people; undefined if it may support namespaces. */
 export function unsupported(system: string = platform()): string | undefined {
   if (system === 'linux') return undefined
   return `--isolate needs the namespaces of Linux, and this system is ${system}; on it, run sluice in a container`
 }
 
-/** What may refuse namespaces, and what its administrator can do. */
+/** What may forbid namespaces, and what an administrator can change. */
 const REFUSALS = [
   {
     file: '/proc/sys/kernel/unprivileged_userns_clone',
@@ -144,9 +143,9 @@ const REFUSALS = [
 const REFUSED = /not permitted|denied|No space left/
 
 /**
- * @param said by the programs that were to make the namespaces
- * @param read gives the text of a file, empty where there is none
- * @returns why there is no isolation, for people
+ * @param said the output of the programs that should create the namespaces
+ * @param read reads the text of a file; empty if it does not exist
+ * @returns why isolation failed, for people
  */
 export function explainFailure(said: string, read: (path: string) => string = readOrEmpty): string {
   const remedies = REFUSED.test(said)
@@ -155,7 +154,7 @@ export function explainFailure(said: string, read: (path: string) => string = re
   return `--isolate: the program was not run, as it cannot be isolated: ${said.trim()}${remedies.join('')}`
 }
 
-/** What a child process that is being isolated makes known. */
+/** Receives the messages of a child process while it is being isolated. */
 export class Isolation {
   readonly #serve: (listener: Server, visible: readonly string[]) => Promise<void>
   #serving: Promise<void> | undefined
@@ -163,14 +162,14 @@ export class Isolation {
   #ended: Promise<unknown> | undefined
 
   /**
-   * @param serve makes a proxy accept from the socket, and is told of the sockets that could not be hidden; the program
-   *   is not run when it rejects
+   * @param serve makes the proxy accept connections from the socket; also receives the sockets that could not be hidden. If it
+   *   rejects, the program is not run
    */
   constructor(serve: (listener: Server, visible: readonly string[]) => Promise<void>) {
     this.#serve = serve
   }
 
-  /** To be called before it can have said anything. */
+  /** To be called before the child can have sent a message. */
   watch(child: ChildProcess): void {
     if (child.stderr === null) throw new TypeError('its standard error is no pipe')
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -183,7 +182,7 @@ export class Isolation {
           ? this.#serve(listener, visible as string[])
           : Promise.reject(new Error('no socket came out of the namespace'))
       this.#serving.then(
-        // It may have ended meanwhile; that is seen elsewhere.
+        // The child may have ended; that is handled elsewhere.
         () => child.connected && child.send('serving', () => {}),
         () => child.kill('SIGKILL'),
       )
@@ -191,8 +190,8 @@ export class Isolation {
   }
 
   /**
-   * To be called when it has ended.
-   * @returns whether the program was run; else what was said instead
+   * To be called when the child has ended.
+   * @returns whether the program was run; otherwise the output that says why not
    * @throws as `serve` does
    */
   async outcome(): Promise<{ readonly said: string } | undefined> {

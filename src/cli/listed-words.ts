@@ -2,11 +2,11 @@
 import type { Input } from '../config/yaml-file.js'
 
 /**
- * Yargs drops the word `-`, and puts apart what stands behind `--`.
- * @param listed what yargs has for the positional argument
- * @param args all that yargs has
- * @param argv the whole command line
- * @returns every word in its order
+ * Restores the words of a positional argument: yargs drops the word `-`, and separates the words after `--`.
+ * @param listed the positional argument, as yargs has parsed it
+ * @param args all parsed arguments
+ * @param argv the complete command line
+ * @returns every word, in order
  */
 export function listedWords(
   listed: readonly string[],
@@ -23,13 +23,13 @@ export function listedWords(
   return [...words, ...left]
 }
 
-/** What the process gives to a command that reads standard input. */
+/** The standard input of the process, for commands that read it. */
 export interface StandardInput {
-  /** Not touched before `open` is called. */
+  /** Not read before `open` is called. */
   readonly stdin: { readonly terminal: boolean; open(): Input }
 }
 
-/** What messages call a file that is given as one word, and what is read in its place. */
+/** The name of a file for messages, and standard input if its name is `-`. */
 export function inputOf(
   word: string,
   { stdin }: StandardInput,

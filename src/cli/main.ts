@@ -1,4 +1,4 @@
-/** The command line: commands, help, and which exit code an error becomes. */
+/** The command line: commands, help, and the exit codes of errors. */
 import yargs from 'yargs'
 import { EXIT } from '../run/io.js'
 import { outOfFiles } from '../run/open-files.js'
@@ -12,19 +12,19 @@ import { usageText } from './usage-text.js'
 
 const ABOUT = 'An HTTP/1.1 egress proxy: what may be reached is said in one YAML file.'
 
-/** A command line that is not understood; the message is for whoever wrote it. */
+/** A command line that cannot be parsed; the message is for the user. */
 class UsageError extends Error {}
 
-/** What the process gives to the commands. */
+/** What the commands need from the process. */
 export type Host = RunHost &
   RulesHost &
   ExecHost & {
-    /** What starts this program, as commandOf has it: for hints. */
+    /** The command that starts this program, from commandOf, for hints. */
     readonly command: string
   }
 
 /**
- * @param argv the arguments behind the program's name
+ * @param argv the arguments after the name of the program
  * @param version what --version prints
  * @returns the exit code
  */
@@ -40,7 +40,7 @@ export async function main(argv: readonly string[], version: string, host: Host)
   const done = (result: number): void => {
     code = result
   }
-  // With a longer name in front of each, the commands of the help would not fit into a line.
+  // With a longer name before each of them, the commands in the help would not fit into one line.
   const named = yargs([...own]).scriptName('')
   const parser = withUsage(named, `${command} [command] [options]`, ABOUT)
     .command({ command: ['run', '$0'], describe: 'run the proxy (the default)', ...runCommand(host, done) })
@@ -123,7 +123,7 @@ export async function main(argv: readonly string[], version: string, host: Host)
     })
     .exitProcess(false)
     .fail((message: string | null, error: Error | undefined) => {
-      // There is no message when the command itself failed.
+      // There is no message if the command itself failed.
       throw message === null ? error : new UsageError(message)
     })
   try {
@@ -144,12 +144,12 @@ export async function main(argv: readonly string[], version: string, host: Host)
   return code
 }
 
-/** An error of yargs that it throws past `fail`, as it does where the options of a command are loaded on demand. */
+/** An error that yargs throws without calling `fail`, as it does if the options of a command are loaded on demand. */
 function isParserError(error: unknown): error is Error {
   return error instanceof Error && error.name === 'YError'
 }
 
-/** Of exec, everything behind `--` is the program's, whatever it looks like; other commands have nothing there. */
+/** For exec, everything after `--` belongs to the program; other commands do not use it. */
 function splitArguments(argv: readonly string[]): {
   readonly own: readonly string[]
   readonly behind: readonly string[] | undefined

@@ -1,4 +1,4 @@
-/** `sluice rules`: the rules that a log's requests need, drafted for somebody to read before they are used. */
+/** `sluice rules`: drafts the rules that the requests of a log need, for the operator to review. */
 import { createReadStream } from 'node:fs'
 import { EXPECTED_NAME, isName } from '../config/fields.js'
 import { readErrorText } from '../config/file-reader.js'
@@ -10,17 +10,17 @@ import { EXIT, type Io } from '../run/io.js'
 import { listedWords, type StandardInput } from './listed-words.js'
 
 export interface RulesArguments {
-  /** Files, `-` for standard input; none is standard input. */
+  /** Names of files; `-`, or an empty list, is standard input. */
   readonly logs: readonly string[]
   readonly client?: string | undefined
-  /** From how many names below one parent on a wildcard stands for them. */
+  /** The number of names below one parent from which they are replaced by a wildcard. */
   readonly groupFrom?: number | undefined
 }
 
-/** What the command needs of the world. */
+/** What the command needs from the process. */
 export type RulesHost = StandardInput & { readonly io: Io }
 
-/** @returns the exit code: 65 when there is no decision in the logs, 66 when one of them cannot be read */
+/** @returns the exit code: 65 if the logs contain no decision, 66 if one of them cannot be read */
 export async function runRules(args: RulesArguments, { io, stdin }: RulesHost): Promise<number> {
   const summary = new LogSummary(args.client)
   for (const log of args.logs.length === 0 ? ['-'] : new Set(args.logs)) {
@@ -31,7 +31,8 @@ export async function runRules(args: RulesArguments, { io, stdin }: RulesHost): 
       return EXIT.noInput
     }
   }
-  if (summary.noEvents > 0) io.stderr(`sluice: ${summary.noEvents} of ${summary.lines} lines are no events\n`)
+  if (summary.noEvents > 0)
+    io.stderr(`sluice: ${summary.noEvents} of ${summary.lines} lines are not events\n`)
   if (summary.decisions === 0) {
     io.stderr(`sluice: ${nothingFound(args, summary)}\n`)
     return EXIT.data
@@ -49,7 +50,7 @@ function nothingFound({ client }: RulesArguments, { clients }: LogSummary): stri
   return 'no decision found; it takes a log of format json (log.format, or --log-format json) at level info'
 }
 
-/** What the draft does not say. */
+/** What is not in the draft. */
 function remarks({ denied, addressRefused, notPublic }: LogSummary, rules: readonly DraftedRule[]): string[] {
   const found: string[] = []
   if (rules.length === 0) found.push('nothing passed, so these rules allow nothing')
@@ -71,7 +72,7 @@ function remarks({ denied, addressRefused, notPublic }: LogSummary, rules: reado
   return found
 }
 
-/** The arguments as they are spelled on the command line. */
+/** The options under their names on the command line. */
 interface RulesOptions {
   readonly log: readonly string[]
   readonly client?: string | undefined
@@ -81,8 +82,8 @@ interface RulesOptions {
 const DEFAULT_GROUP = 3
 
 /**
- * @param argv the whole command line; yargs drops the word `-`
- * @param done gets the exit code
+ * @param argv the complete command line, because yargs drops the word `-`
+ * @param done receives the exit code
  */
 export function rulesCommand(
   host: RulesHost,
@@ -117,14 +118,14 @@ export function rulesCommand(
   }
 }
 
-/** @throws RangeError with one clause for whoever wrote the command line */
+/** @throws RangeError with one clause for the user */
 function parseArguments(args: Readonly<Record<string, unknown>>, argv: readonly string[]): RulesArguments {
   checkGivenOnce(args, ['client', 'group-subdomains'])
   const { log, client, 'group-subdomains': group } = args as unknown as RulesOptions
   if (client !== undefined && !isName(client)) throw new RangeError(`--client: ${EXPECTED_NAME}`)
   const logs = listedWords(log, args, argv)
   if (group === undefined) return { logs, client }
-  // The number may be left out, and then the word behind the option is the first log.
+  // The number is optional; without it, the word after the option is the first log.
   if (group !== '' && !/^\d+$/.test(group))
     return { logs: [...logs, group], client, groupFrom: DEFAULT_GROUP }
   const groupFrom = group === '' ? DEFAULT_GROUP : Number(group)

@@ -1,12 +1,12 @@
-/** `sluice run`: its options. What it does is loaded when it runs, so that --help and --version need not wait for it. */
+/** The options of `sluice run`. Its code is loaded when it runs, so that --help and --version do not wait for it. */
 import { parseListenAddress, parseSingleAddress } from '../config/listen-address.js'
 import { checkConfigName, checkGivenOnce, type Command } from './command.js'
 import type { RunArguments, RunHost } from '../run/run.js'
 
-/** The arguments as they are spelled on the command line. */
+/** The options under their names on the command line. */
 type RunOptions = Omit<RunArguments, 'logFormat'> & { readonly 'log-format'?: RunArguments['logFormat'] }
 
-/** @param done gets the exit code */
+/** @param done receives the exit code */
 export function runCommand(host: RunHost, done: (code: number) => void): Command<RunOptions> {
   return {
     builder: yargs =>
@@ -43,12 +43,12 @@ export function runCommand(host: RunHost, done: (code: number) => void): Command
 }
 
 /**
- * What the options' types do not say. Yargs takes a repeated option for a list, and words behind `--` for nothing.
+ * Checks what the types of the options do not: yargs makes a list of a repeated option, and ignores words after `--`.
  *
- * @throws RangeError with one clause for whoever wrote the command line
+ * @throws RangeError with one clause for the user
  */
 function checkArguments(args: Readonly<Record<string, unknown>>): true {
-  // Yargs asks here even when it has shown the help, with options of no type.
+  // Yargs calls this even after it has shown the help, with options that are not parsed.
   if (args['help'] === true) return true
   checkGivenOnce(args, ['config', 'admin', 'log-format'])
   const [stray] = (args['_'] as unknown[]).filter(word => word !== 'run')

@@ -1,9 +1,9 @@
 /**
- * `sluice schema`: the JSON Schema (2020-12) of the configuration file on stdout, for editors that check and complete YAML;
- * made from the schema itself. `--included` is that of the files that `include` names.
+ * `sluice schema`: prints the JSON Schema (2020-12) of the configuration file, for editors that check and complete YAML. It is
+ * generated from the schema itself. `--included` prints the schema of the files that `include` names.
  *
- * It describes what may be written. What one key says about another (a client's rule must exist) it cannot say; only
- * `sluice check` and a start find that.
+ * The JSON Schema describes each key by itself. Relations between keys, such as that the rule of a client exists, are checked
+ * only by `sluice check` and at the start.
  */
 import * as z from 'zod'
 import { configSchema, includedSchema } from '../config/schema.js'
@@ -11,7 +11,7 @@ import { EXIT, type Io } from '../run/io.js'
 import type { Command } from './command.js'
 
 interface SchemaArguments {
-  /** Whether it is that of files that `include` names. */
+  /** Whether to print the schema of the files that `include` names. */
   readonly included: boolean
 }
 
@@ -26,7 +26,7 @@ function runSchema({ included }: SchemaArguments, io: Io): number {
   return EXIT.ok
 }
 
-/** @param exit takes the exit code once the command is done */
+/** @param exit receives the exit code when the command has finished */
 export function schemaCommand(io: Io, exit: (code: number) => void): Command<SchemaArguments> {
   return {
     builder: yargs =>
@@ -39,12 +39,12 @@ export function schemaCommand(io: Io, exit: (code: number) => void): Command<Sch
   }
 }
 
-/** A fresh, plain object that JSON.stringify writes whole. Values that name variables are not in it. */
+/** A new plain object for JSON.stringify. It does not include values with variables. */
 export function jsonSchema(): Record<string, unknown> {
   return written(configSchema, SCHEMA_ID, 'Sluice configuration')
 }
 
-/** The same for a file that `include` names. */
+/** The same for files that `include` names. */
 export function includedJsonSchema(): Record<string, unknown> {
   return written(includedSchema, INCLUDED_SCHEMA_ID, 'Included file of a Sluice configuration')
 }
@@ -54,7 +54,7 @@ function written(schema: z.ZodType, id: string, title: string): Record<string, u
     io: 'input',
     target: 'draft-2020-12',
     override: ({ zodSchema, jsonSchema }) => {
-      // zod leaves these out where a value is parsed further; here they are written as the file has them.
+      // zod omits these for values that are parsed further; they are written here as in the file.
       const { examples, default: absent } = z.globalRegistry.get(zodSchema) ?? {}
       if (Array.isArray(examples)) jsonSchema.examples = examples
       if (absent !== undefined) jsonSchema.default = absent
@@ -71,19 +71,19 @@ const VARIABLE_DEFINITION = {
   description: 'Text with environment variables: ${NAME}, or ${NAME:-default}.',
 }
 
-/** The schema with a text that names variables beside each scalar that would not be any text. */
+/** The schema in which every scalar that is not any text may also be a text with variables. */
 export function withVariables(schema: Record<string, unknown>): Record<string, unknown> {
   return { ...(besideScalars(schema) as object), $defs: { variable: VARIABLE_DEFINITION } }
 }
 
 type JsonNode = Readonly<Record<string, unknown>>
 
-/** Keywords about a value, which hold for a text with variables too. */
+/** Keywords about a value, which also apply to a text with variables. */
 const ANNOTATIONS = new Set(['title', 'description', 'default', 'examples'])
-/** Keywords whose values are no schemas of values; a key cannot name a variable. */
+/** Keywords whose values are not schemas of values; keys cannot contain variables. */
 const PLAIN_WORDS = new Set(['default', 'examples', 'enum', 'const', 'required', 'propertyNames'])
 
-/** @param isOneOfSeveral whether the text is put beside it where the others are */
+/** @param isOneOfSeveral whether the text is added to the alternatives that exist */
 function besideScalars(node: unknown, isOneOfSeveral = false): unknown {
   if (Array.isArray(node)) return node.map(item => besideScalars(item))
   if (typeof node !== 'object' || node === null) return node
@@ -106,7 +106,7 @@ function besideScalars(node: unknown, isOneOfSeveral = false): unknown {
   return { ...Object.fromEntries(about), anyOf: [Object.fromEntries(rest), VARIABLE] }
 }
 
-/** Whether it is a scalar, and not any text. */
+/** Whether this is a scalar other than any text. */
 function isNarrowScalar(node: JsonNode): boolean {
   const { type } = node
   if (type === 'string') return ['pattern', 'enum', 'const', 'maxLength'].some(word => word in node)

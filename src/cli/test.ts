@@ -1,6 +1,6 @@
 /**
- * `sluice test CASES...`: whether a configuration allows and denies what files of cases say, for CI. It decides as `explain`
- * does, by the same code, and asks no DNS unless it is told to.
+ * `sluice test CASES...`: checks for CI whether a configuration allows and denies the requests in files of cases. It uses the same
+ * code as `explain`, and sends DNS queries only with --dns.
  */
 import { type Case, expectationText, judgeCase, parseCases } from '../advice/cases.js'
 import { describeModes, observedClients } from '../config/client-modes.js'
@@ -15,17 +15,17 @@ import { createExplainer, type ExplainEnvironment, type Explainer } from './expl
 import { inputOf, listedWords, type StandardInput } from './listed-words.js'
 
 export interface TestArguments {
-  /** Files of cases; `-` is standard input. Never empty. */
+  /** Names of files; `-` is standard input. Never empty. */
   readonly files: readonly string[]
   readonly config?: string | undefined
-  /** Whether names are resolved, and their addresses judged. */
+  /** Whether names are resolved and their addresses judged. */
   readonly dns: boolean
 }
 
-/** What the command needs of the world. */
+/** What the command needs from the process. */
 export interface TestHost extends ExplainEnvironment, StandardInput {
   readonly io: Io
-  /** Whether standard output takes colour. */
+  /** Whether standard output supports colour. */
   readonly color: boolean
 }
 
@@ -34,7 +34,7 @@ interface CaseFile {
   readonly cases: readonly Case[]
 }
 
-/** @returns the exit code: 0 when every case is as it should be, 1 when one is not, 78 for a file that cannot be used */
+/** @returns the exit code: 0 if every case is as expected, 1 if one is not, 78 if a file cannot be used */
 export async function runTest(args: TestArguments, host: TestHost): Promise<number> {
   const { io } = host
   const loaded = await readConfiguration(args.config, host)
@@ -62,7 +62,7 @@ export async function runTest(args: TestArguments, host: TestHost): Promise<numb
   return failed === 0 ? EXIT.ok : EXIT.denied
 }
 
-/** @returns undefined when it cannot be used, and every reason is written */
+/** @returns undefined if the file cannot be used, after every reason has been printed */
 async function readCases(file: string, config: Config, host: TestHost): Promise<CaseFile | undefined> {
   const { name, input } = inputOf(file, host)
   try {
@@ -74,7 +74,7 @@ async function readCases(file: string, config: Config, host: TestHost): Promise<
   }
 }
 
-/** @throws ConfigError when it cannot be read */
+/** @throws ConfigError if the file cannot be read */
 async function readText(name: string, input: ReturnType<typeof inputOf>['input']): Promise<string> {
   let bytes: Buffer
   try {
@@ -85,7 +85,7 @@ async function readText(name: string, input: ReturnType<typeof inputOf>['input']
   return decodeUtf8(bytes, name)
 }
 
-/** Prints a line a case. @returns how many are not as they should be */
+/** Prints a line for each case. @returns how many are not as expected */
 async function judgeFile({ name, cases }: CaseFile, explainer: Explainer, host: TestHost): Promise<number> {
   let failed = 0
   for (const each of cases) {
@@ -100,7 +100,7 @@ async function judgeFile({ name, cases }: CaseFile, explainer: Explainer, host: 
   return failed
 }
 
-/** The arguments as they are spelled on the command line. */
+/** The options under their names on the command line. */
 interface TestOptions {
   readonly cases: readonly string[]
   readonly config?: string | undefined
@@ -108,8 +108,8 @@ interface TestOptions {
 }
 
 /**
- * @param argv the whole command line; yargs drops the word `-`
- * @param done gets the exit code
+ * @param argv the complete command line, because yargs drops the word `-`
+ * @param done receives the exit code
  */
 export function testCommand(
   host: TestHost,

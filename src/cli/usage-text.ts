@@ -1,16 +1,16 @@
-/** What is wrong with a command line, in words for whoever wrote it: the parser's own are for who wrote the program. */
+/** Error messages for the command line, for its user: those of the parser are for programmers. */
 import { nearest } from '../config/nearest.js'
 
 export interface CommandLine {
-  /** Behind the program's name; of exec, what stands in front of `--`. */
+  /** The arguments after the name of the program; for exec, those before `--`. */
   readonly argv: readonly string[]
-  /** What starts this program, as commandOf has it. */
+  /** The command that starts this program, from commandOf. */
   readonly command: string
 }
 
 export const EXEC_USAGE = 'exec [options] -- PROGRAM [ARGUMENTS]'
 
-/** Every command, and what yargs finds missing that it cannot do without. */
+/** Every command, with its required argument that yargs may miss. */
 const COMMANDS: Readonly<Record<string, string | undefined>> = {
   run: undefined,
   check: undefined,
@@ -26,7 +26,7 @@ const COMMANDS: Readonly<Record<string, string | undefined>> = {
 const CHOICES = /^Invalid values: Argument: (\S+), Given: (.*), Choices: (.*)$/
 
 /**
- * @param message of yargs, or of a check of ours, which stays as it is
+ * @param message from yargs, or from a check of ours, which is not changed
  * @returns one line
  */
 export function usageText(message: string, line: CommandLine): string {
@@ -48,7 +48,7 @@ function dashed(option: string): string {
   return option.length === 1 ? `-${option}` : `--${option}`
 }
 
-/** The parser says the name of an option, or a word, and not which of the two it is. */
+/** The parser reports the name of an option or a word, and not which of the two it is. */
 function unknownText(word: string, name: string, { argv, command }: CommandLine): string {
   const end = argv.indexOf('--')
   const options = (end === -1 ? argv : argv.slice(0, end)).filter(each => each.startsWith('-'))

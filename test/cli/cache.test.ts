@@ -59,7 +59,7 @@ async function admin(
   return { server, purges, address: serializeListenAddress(address) }
 }
 
-t.test('cache stats says what is stored and how requests fared', async t => {
+t.test('cache stats shows what is stored and the results of requests', async t => {
   const { address } = await admin(t)
   t.same(await sluice('cache', 'stats', '--admin', address), {
     code: 0,
@@ -130,8 +130,14 @@ t.test('what stands in the way is told in words', async t => {
     code: 69,
     stderr: 'sluice: the admin listener is off: listen.admin is false\n',
   })
-  t.match(await stats('any'), { code: 64, stderr: /not told by 127\.0\.0\.1:0; say it with --admin\n/ })
-  t.match(await stats('passed'), { code: 64, stderr: /not told by systemd:admin; say it with --admin\n/ })
+  t.match(await stats('any'), {
+    code: 64,
+    stderr: /127\.0\.0\.1:0 does not say where the admin listener is; set its address with --admin\n/,
+  })
+  t.match(await stats('passed'), {
+    code: 64,
+    stderr: /systemd:admin does not say where the admin listener is; set its address with --admin\n/,
+  })
   t.match(await stats('bad'), { code: 78, stderr: /version: expected 1/ })
   await off.server.close()
   t.match(await sluice('cache', 'stats', '--admin', off.address), {
@@ -150,7 +156,7 @@ t.test('what answers there and is no admin listener is told apart', async t => {
     ['HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\nnot found\n', 'sluice: not found\n'],
     ['HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n', /^sluice: 127\.0\.0\.1:\d+ answered 500\n/],
     ['HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi', 'sluice: hi\n'],
-    ['SSH-2.0-x\r\n', /^sluice: no answer that is one from 127\.0\.0\.1:\d+, the admin listener \(HPE_/],
+    ['SSH-2.0-x\r\n', /^sluice: invalid response from 127\.0\.0\.1:\d+, the admin listener \(HPE_/],
   ] as const) {
     const origin = await scriptedOrigin(t, () => answer)
     const { code, stderr } = await sluice('cache', 'stats', '--admin', `127.0.0.1:${origin.port}`)
@@ -202,7 +208,7 @@ t.test('--basic-file has the name and the password that the admin listener asks 
   t.same(await stats(), {
     code: 69,
     stdout: '',
-    stderr: 'sluice: a name and a password are needed; say them with --basic-file FILE\n',
+    stderr: 'sluice: a name and a password are needed; pass them with --basic-file FILE\n',
   })
   t.same(await stats('--basic-file', join(folder, 'wrong')), {
     code: 69,

@@ -68,7 +68,7 @@ t.test('the file says where to ask, also one that is wrong by now', async t => {
   t.strictSame(await asked('any'), {
     code: 64,
     stdout: '',
-    stderr: 'sluice: the address of the admin listener is not told by 127.0.0.1:0; say it with --admin\n',
+    stderr: 'sluice: 127.0.0.1:0 does not say where the admin listener is; set its address with --admin\n',
   })
   const none = join(folder, 'none')
   t.strictSame(await asked('none'), { code: 78, stdout: '', stderr: `sluice: ${none}: no such file\n` })

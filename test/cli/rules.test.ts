@@ -76,7 +76,7 @@ t.test('says on standard error what the draft does not', async t => {
     code: 0,
     stdout: 'rules: {}\n',
     stderr: [
-      'sluice: 2 of 4 lines are no events',
+      'sluice: 2 of 4 lines are not events',
       'sluice: nothing passed, so these rules allow nothing',
       'sluice: requests refused for an address that is not public: 1, to a.test; a rule with those addresses is for you to write',
       'sluice: reached at an address that is not public: b.test; add those to addresses of the rule, which are never drafted',
@@ -104,7 +104,7 @@ t.test('a log without a decision is 65, with what might be the matter', async t 
   t.strictSame(await rules({}, '[12:00:00] INFO: decision {}\n'), {
     code: 65,
     stdout: '',
-    stderr: `sluice: 1 of 1 lines are no events\nsluice: ${hint}\n`,
+    stderr: `sluice: 1 of 1 lines are not events\nsluice: ${hint}\n`,
   })
   t.strictSame(await rules({ client: 'agents' }, event('a.test')), {
     code: 65,
