@@ -72,7 +72,7 @@ t.test('cache stats shows what is stored and the results of requests', async t =
   t.match(JSON.parse(stdout), { store: 'memory', hit_ratio: 0.667, requests: { hit: 2, stale: 0 } })
 })
 
-t.test('what is not known is said so', async t => {
+t.test('values that are not known are shown as such', async t => {
   const { address } = await admin(t, {
     cache: { ...REPORT, store: 'redis', sizeBytes: undefined, up: false, results: RESULTS },
   })
@@ -94,7 +94,7 @@ t.test('cache purge forgets a URL, a host or everything', async t => {
   ])
 })
 
-t.test('the configuration says where the admin listener is, over a Unix socket too', async t => {
+t.test('the address of the admin listener is read from the configuration, also of a Unix socket', async t => {
   const folder = t.testdir()
   const path = await socketPath(t)
   const { purges } = await admin(t, { at: { path, mode: 0o600 } })
@@ -104,13 +104,13 @@ t.test('the configuration says where the admin listener is, over a Unix socket t
   t.same(purges, [{ kind: 'all' }])
 })
 
-t.test('a listener on every address is asked on loopback', async t => {
+t.test('a listener on all addresses is reached on loopback', async t => {
   const { address } = await admin(t)
   const port = address.split(':')[1]
   t.match(await sluice('cache', 'stats', '--admin', `0.0.0.0:${port}`), { code: 0 })
 })
 
-t.test('what stands in the way is told in words', async t => {
+t.test('failures are explained in words', async t => {
   const off = await admin(t, { cache: null })
   for (const what of [['stats'], ['purge', '--all']]) {
     t.same(await sluice('cache', ...what, '--admin', off.address), {
@@ -151,7 +151,7 @@ t.test('what stands in the way is told in words', async t => {
   })
 })
 
-t.test('what answers there and is no admin listener is told apart', async t => {
+t.test('a service that is not an admin listener is recognised', async t => {
   for (const [answer, says] of [
     ['HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\nnot found\n', 'sluice: not found\n'],
     ['HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n', /^sluice: 127\.0\.0\.1:\d+ answered 500\n/],
@@ -165,7 +165,7 @@ t.test('what answers there and is no admin listener is told apart', async t => {
   }
 })
 
-t.test('a command line that says too little, too much or nothing of sense is refused', async t => {
+t.test('a command line with too few, too many or invalid arguments is refused', async t => {
   for (const [args, says] of [
     [['purge'], 'cache purge needs one of a URL, --host and --all'],
     [['purge', 'http://a.test/', '--all'], 'cache purge needs one of a URL, --host and --all'],
@@ -187,7 +187,7 @@ t.test('a command line that says too little, too much or nothing of sense is ref
   }
 })
 
-t.test('--basic-file has the name and the password that the admin listener asks for', async t => {
+t.test('--basic-file has the name and the password that the admin listener requires', async t => {
   const folder = t.testdir({
     users: `alice:${hashSync('correct horse', 4)}\n`,
     right: 'alice:correct horse\n',

@@ -31,7 +31,7 @@ t.test('a bad file: every problem with its place on stderr, exit 78', async t =>
   ])
 })
 
-t.test('a store whose directory is a file is said with its place', async t => {
+t.test('a store whose directory is a file is reported with its position', async t => {
   const yaml = 'version: 1\norigins:\n  - path: /\n    store: { directory: /dev/null }\n'
   const file = join(t.testdir({ 'f.yaml': yaml }), 'f.yaml')
   const { host, said } = recorder()

@@ -61,7 +61,7 @@ rules:
 deny: { hosts: [bad.test] }
 `
 
-t.test('the program reaches what the file allows, and what it did not reach is told', async t => {
+t.test('the program reaches what the file allows, and refusals are listed', async t => {
   const origin = await rawOrigin(t)
   const config = await configured(t, allowing(origin.port))
   const { code, stdout, stderr } = await run(t, [
@@ -128,7 +128,7 @@ t.test('--client gives it the rules of that client', async t => {
 })
 
 t.test(
-  'works without a file, says nothing when nothing was refused, and leaves the streams to the program',
+  'works without a file, prints nothing if nothing was refused, and leaves the streams to the program',
   async t => {
     const script = 'process.stdin.pipe(process.stdout); console.error(process.argv.slice(1).join())'
     t.strictSame(
@@ -188,7 +188,7 @@ t.test('--log writes the log to a file, from which sluice rules drafts', async t
   )
 })
 
-t.test('a log that cannot be written whole is told', { skip: NO_FULL }, async t => {
+t.test('a log that cannot be written completely is reported', { skip: NO_FULL }, async t => {
   const origin = await rawOrigin(t)
   const config = await configured(t, allowing(origin.port))
   const { code, stderr } = await run(t, [

@@ -69,7 +69,7 @@ function world(t: Test, config = CONFIG) {
   return { asked, explain, file }
 }
 
-t.test('says client, rules, DNS and addresses step by step, each with its line', async t => {
+t.test('prints client, rules, DNS and addresses step by step, each with its line', async t => {
   const { explain } = world(t)
   t.same(await explain({ url: 'https://nexus.corp.test/repository?q', client: 'ci' }), {
     code: 0,
@@ -180,7 +180,7 @@ rules: { self: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1"] } 
   for (const [url, last] of table) t.equal((await explain({ url })).stdout.trimEnd().split('\n').at(-1), last)
 })
 
-t.test('under mode observe says what would be denied, and that it passes', async t => {
+t.test('in mode observe prints what would be denied, and that it passes', async t => {
   const { explain } = world(t, `${CONFIG}mode: observe\n`)
   const { code, stdout } = await explain({ url: 'http://public.example:8080/' })
   t.equal(code, 0)
@@ -483,7 +483,7 @@ t.test('neither the name nor the password of a URL is printed, nor judged', asyn
   t.notMatch(usage.stderr, /secret/)
 })
 
-t.test('a client of a Unix socket is told of unix: true, and not of its address', async t => {
+t.test('the refusal of a client of a Unix socket names unix: true, and no address', async t => {
   const { explain } = world(t)
   const { code, stdout } = await explain({ url: 'https://public.example/', client: 'unix' })
   t.equal(code, 1)
@@ -500,7 +500,7 @@ t.test('prints what the README shows', async t => {
   t.equal((await explain({ url })).stdout, output)
 })
 
-t.test('says which way a request takes out, and resolves nothing that a parent does', async t => {
+t.test('prints the route of a request, and resolves no name that a parent resolves', async t => {
   const parent =
     'parent: { url: ["http://a.corp:8080", "https://b.corp"], no_proxy: ["*.corp.test", 10.0.0.1] }\n'
   const pinned = CONFIG.replace(

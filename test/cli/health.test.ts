@@ -14,7 +14,7 @@ function admin(t: Test) {
   return scriptedOrigin(t, () => ({ bytes: answer('200 OK', 'alive\n'), ending: 'end' }))
 }
 
-t.test('health asks /health, with --ready /ready, and is 0 with one line', async t => {
+t.test('health requests /health, or /ready with --ready, and exits with 0 and one line', async t => {
   const { authority: at, requests } = await admin(t)
   t.strictSame(await sluice('health', '--admin', at), { code: 0, stdout: `healthy: ${at}\n`, stderr: '' })
   t.strictSame(await sluice('health', '--admin', at, '--ready'), {
@@ -28,7 +28,7 @@ t.test('health asks /health, with --ready /ready, and is 0 with one line', async
   )
 })
 
-t.test('whatever else is answered, or nobody, is 1 with one line', async t => {
+t.test('any other response, or none, is 1 with one line', async t => {
   const origin = await scriptedOrigin(t, () => ({
     bytes: answer('503 Service Unavailable', 'draining\n'),
     ending: 'end',
@@ -49,7 +49,7 @@ t.test('whatever else is answered, or nobody, is 1 with one line', async t => {
   })
 })
 
-t.test('the file says where to ask, also one that is wrong by now', async t => {
+t.test('the address is read from the file, even if that has become invalid', async t => {
   const { authority: at, requests } = await admin(t)
   const folder = t.testdir({
     good: `version: 1\nlisten: { admin: "${at}" }\n`,
@@ -92,7 +92,7 @@ t.test('the address of the file may be that of a map, and name a variable', asyn
   })
 })
 
-t.test('with --pid the command line of the proxy says where', async t => {
+t.test('with --pid the address is read from the command line of the proxy', async t => {
   const { authority: at, requests } = await admin(t)
   const file = join(t.testdir({ f: `version: 1\nlisten: { admin: "${at}" }\n` }), 'f')
   const other = '127.0.0.1:1'
@@ -131,7 +131,7 @@ t.test('with --pid the command line of the proxy says where', async t => {
   t.equal(said.stderr, 'sluice: --pid 7: the command line of this process cannot be read\n')
 })
 
-t.test('what is not understood is 64', async t => {
+t.test('invalid arguments are 64', async t => {
   for (const [argv, line] of [
     [['--pid', 'x'], '--pid takes a process id'],
     [['--pid', '0'], '--pid takes a process id'],

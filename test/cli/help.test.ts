@@ -54,7 +54,7 @@ t.test('-h and -v are short for --help and --version', async t => {
   }
 })
 
-t.test('--help names what a command takes, whatever stands in front of it, and ends with 0', async t => {
+t.test('--help lists the arguments of a command, whatever precedes it, and exits with 0', async t => {
   const program = await installProgram(t)
   for (const [args, says] of ASKED) {
     const given = [...args.split(' ').filter(word => word !== ''), '--help']

@@ -5,7 +5,7 @@ import t from 'tap'
 import { connectableSockets, explainFailure, isolated, unsupported } from '../../src/cli/isolation.js'
 import { temporaryDirectory } from '../kit/processes/command.js'
 
-t.test('the program stands behind all that isolates it, word for word', t => {
+t.test('the program and its arguments follow the isolating commands unchanged', t => {
   const [program, ...args] = isolated('/bin/node', ['/run/a', '/run/b c'], ['curl', '--', '-x', ''])
   t.equal(program, 'unshare')
   t.match(args, ['--user', '--map-current-user', '--keep-caps', '--net', '--mount'])
@@ -44,7 +44,7 @@ t.test('other systems have no namespaces', t => {
   t.end()
 })
 
-t.test('a refusal of the system is told with what allows it', t => {
+t.test('a refusal of the system is reported with what would allow it', t => {
   const explain = (said: string, files: Record<string, string>) =>
     explainFailure(said, path => files[path] ?? '')
   const said = 'unshare: unshare failed: Operation not permitted\n'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { listedWords } from '../../src/cli/listed-words.js'
 
-t.test('words have the order of the command line, with - and what stands behind -- among them', async t => {
+t.test('words keep the order of the command line, including - and the words after --', async t => {
   const table: [listed: string[], behind: string[], argv: string[], words: string[]][] = [
     [[], [], ['check'], []],
     [['a', 'b'], [], ['check', 'a', 'b'], ['a', 'b']],

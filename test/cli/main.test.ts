@@ -79,7 +79,7 @@ t.test('so is a value that is not one', async t => {
   }
 })
 
-t.test('says it in English whatever the locale, because programs read it', async t => {
+t.test('messages are in English in every locale, because programs read them', async t => {
   const { LC_ALL } = process.env
   process.env['LC_ALL'] = 'de_DE.UTF-8'
   t.teardown(() => {
@@ -113,7 +113,7 @@ t.test('a configuration that is not there, or wrong, is 78 with every problem', 
   }
 })
 
-t.test('exec takes what stands behind -- for the program, and nothing else', async t => {
+t.test('exec takes only the words after -- as the program', async t => {
   const hint = 'the program goes behind --: sluice exec [options] -- PROGRAM [ARGUMENTS]'
   const own = 'those of the program go behind --: sluice exec [options] -- PROGRAM [ARGUMENTS]'
   const program = ['--', 'echo', '--config']
@@ -194,7 +194,7 @@ t.test('every hint names the command that the program was started with', async t
   t.match((await sluiceOn({ command }, 'exec', 'ls')).stderr, `: ${command} exec [options] -- PROGRAM`)
 })
 
-t.test('npm start --config FILE, where npm keeps the option, is 64 and says what to write', async t => {
+t.test('npm start --config FILE, of which npm keeps the option, is 64 with the correct command', async t => {
   const npm = { npm_lifecycle_event: 'start', npm_package_name: 'sluice' }
   const started = (own: Record<string, string>, ...argv: string[]) =>
     sluiceOn({ command: 'npm start --', environment: { ...npm, ...own } }, ...argv)

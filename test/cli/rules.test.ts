@@ -65,7 +65,7 @@ t.test('drafts the rules of several logs and of standard input, each read once',
   )
 })
 
-t.test('says on standard error what the draft does not', async t => {
+t.test('prints on standard error what is not in the draft', async t => {
   const input = [
     event('a.test', { decision: 'deny', reason: 'address' }),
     event('b.test', { event: 'close', address: '10.0.0.1:443' }),
@@ -85,7 +85,7 @@ t.test('says on standard error what the draft does not', async t => {
   })
 })
 
-t.test('extension methods are drafted, and the key that they need besides is named', async t => {
+t.test('extension methods are drafted, and the other key that they need is named', async t => {
   const forwarded = (method: string) => event('a.test', { kind: 'forward', method, port: 80 })
   const said = await rules({}, ['REPORT', 'GET', 'PROPFIND', 'GET'].map(forwarded).join(''))
   t.strictSame(said, {
@@ -213,7 +213,7 @@ t.test('on the command line: --group-subdomains with a number, without one, and 
   t.equal(await grouped(['--group-subdomains', '4', file]), false)
 })
 
-t.test('on the command line: what is not understood', async t => {
+t.test('invalid arguments on the command line', async t => {
   const once = 'can be given once only'
   for (const [argv, problem] of [
     [['--group-subdomains', '1'], '--group-subdomains takes a number from 2 on'],
@@ -302,7 +302,7 @@ t.test('what a real log needs is allowed by the draft, which sluice check accept
   t.equal(admit('GET', 'other.example', 80), 'no_rule')
 })
 
-t.test('as a program it reads a pipe, and writes the draft alone to standard output', async t => {
+t.test('as a program it reads a pipe, and writes only the draft to standard output', async t => {
   const program = startProgram(t, [...(await installProgram(t)), 'rules'])
   program.child.stdin.end(event('a.test'))
   t.equal(await program.exited, 0)

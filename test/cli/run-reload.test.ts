@@ -139,7 +139,7 @@ t.test('so does a volume of Kubernetes, whose link `..data` is swapped', async t
   await stop(t, running)
 })
 
-t.test('who may log in is what the htpasswd file says now', async t => {
+t.test('users are those that the htpasswd file holds now', async t => {
   /** Of the password "secret", at the lowest cost. */
   const hash = '$2b$04$DP7wupLd4Qdpzx4wKxPl6.Z.ZzRTsx4zuGsu0bOHwUB1wPbsIVohC'
   const folder = await temporaryDirectory(t)
@@ -177,7 +177,7 @@ t.test('who may log in is what the htpasswd file says now', async t => {
   t.notMatch(running.stdout, hash)
 })
 
-t.test('a bad file changes nothing, says where, and costs no tunnel', async t => {
+t.test('an invalid file changes nothing, is reported with its position, and closes no tunnel', async t => {
   const origin = await rawOrigin(t)
   const file = join(await temporaryDirectory(t), 'sluice.yaml')
   const good = allowing([origin.port], 'reload: { watch: false }\n')

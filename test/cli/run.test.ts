@@ -135,7 +135,7 @@ t.test('one that is gone before the first line does not even keep it from starti
   t.equal(await exited, 0)
 })
 
-t.test('says where it listens beyond loopback, and what is odd in the file', async t => {
+t.test('warns about listeners beyond loopback, and about the file', async t => {
   const file = join(await temporaryDirectory(t), 'odd.yaml')
   const far = '{ name: far, cidr: [192.0.2.1], rules: [] }'
   await writeFile(
@@ -177,36 +177,39 @@ t.test('says where it listens beyond loopback, and what is odd in the file', asy
   t.equal(await exited, 0)
 })
 
-t.test('does not warn of a listener beyond loopback when nobody is known by address alone', async t => {
-  const directory = await temporaryDirectory(t)
-  const hash = '$2y$04$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde'
-  await writeFile(join(directory, 'users'), `ann:${hash}\n`)
-  const file = join(directory, 'sluice.yaml')
-  for (const [clients, warned] of [
-    ['{ name: team, basic: { htpasswd_file: users } }', false],
-    ['{ name: team, cidr: [10.0.0.0/8], basic: { htpasswd_file: users } }', false],
-    ['{ name: team, basic: { htpasswd_file: users } }, { name: near, cidr: [127.0.0.1] }', true],
-    ['', false],
-  ] as const) {
-    await writeFile(file, `version: 1\nclients: [${clients}]\n`)
-    const { said, child, exited } = startProgram(t, [
-      ...program,
-      '--config',
-      file,
-      '--listen',
-      '0.0.0.0:0',
-      '--admin',
-      '127.0.0.1:0',
-    ])
-    await said(/"event":"listening"/)
-    child.kill('SIGTERM')
-    const [log] = await said(/[\s\S]*"event":"stopped".*\n/)
-    t.equal(log.includes('"event":"open_listener"'), warned, clients)
-    t.equal(await exited, 0)
-  }
-})
+t.test(
+  'does not warn about a listener beyond loopback if no client is identified only by its address',
+  async t => {
+    const directory = await temporaryDirectory(t)
+    const hash = '$2y$04$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde'
+    await writeFile(join(directory, 'users'), `ann:${hash}\n`)
+    const file = join(directory, 'sluice.yaml')
+    for (const [clients, warned] of [
+      ['{ name: team, basic: { htpasswd_file: users } }', false],
+      ['{ name: team, cidr: [10.0.0.0/8], basic: { htpasswd_file: users } }', false],
+      ['{ name: team, basic: { htpasswd_file: users } }, { name: near, cidr: [127.0.0.1] }', true],
+      ['', false],
+    ] as const) {
+      await writeFile(file, `version: 1\nclients: [${clients}]\n`)
+      const { said, child, exited } = startProgram(t, [
+        ...program,
+        '--config',
+        file,
+        '--listen',
+        '0.0.0.0:0',
+        '--admin',
+        '127.0.0.1:0',
+      ])
+      await said(/"event":"listening"/)
+      child.kill('SIGTERM')
+      const [log] = await said(/[\s\S]*"event":"stopped".*\n/)
+      t.equal(log.includes('"event":"open_listener"'), warned, clients)
+      t.equal(await exited, 0)
+    }
+  },
+)
 
-t.test('whether parent leads back here is told by the listeners of the command line', async t => {
+t.test('a parent that leads back is recognised by the listeners of the command line', async t => {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
   const file = join(await temporaryDirectory(t), 'sluice.yaml')
@@ -262,7 +265,7 @@ t.test('on a terminal it offers no Unix socket to paste', { skip: needs('script'
   t.match(text, /export HTTPS_PROXY=http:\/\/127\.0\.0\.1:[1-9]\d* /)
 })
 
-t.test('says where it listens by TLS, beyond loopback too', { skip: needs('openssl') }, async t => {
+t.test('logs where it listens for TLS, also beyond loopback', { skip: needs('openssl') }, async t => {
   const folder = await temporaryDirectory(t)
   const { certFile, keyFile } = Authority.make(folder).issue()
   const file = join(folder, 'sluice.yaml')

@@ -166,7 +166,7 @@ t.test('a rule has hosts, hosts_file or both', async t => {
   t.notOk(rule({ ports: [1] }))
 })
 
-t.test('a variable may stand in place of every scalar, and of nothing else', async t => {
+t.test('a variable is allowed in place of every scalar, and of nothing else', async t => {
   // biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
   const variable = '${A:-1}'
   t.ok(
@@ -231,7 +231,7 @@ t.test('every default and every example is a value that it accepts itself', t =>
   t.end()
 })
 
-t.test('says the defaults', t => {
+t.test('has the defaults', t => {
   const text = JSON.stringify(jsonSchema())
   for (const value of [
     '"default":"3s"',

@@ -73,7 +73,7 @@ rules: { web: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1"] } }
   t.ok(existsSync(path), 'what systemd made is its to remove')
 })
 
-t.test('takes all that are not called admin where no name is asked for', async t => {
+t.test('takes all sockets except admin if no name is given', async t => {
   const [web, admin] = [
     await open(t, { host: '127.0.0.1', port: 0 }),
     await open(t, { host: '127.0.0.1', port: 0 }),
@@ -113,7 +113,7 @@ t.test('a socket that is missing is 69, with what was found', async t => {
   t.match(none.stderr, 'listen.proxy is systemd, and systemd passed no socket: LISTEN_FDS is not set')
 })
 
-t.test('a program that it runs is told nothing of this', async t => {
+t.test('a program that exec runs gets no LISTEN_ or NOTIFY_ variables', async t => {
   const { fd } = await open(t, { host: '127.0.0.1', port: 0 })
   const print =
     'for (const name of Object.keys(process.env)) if (/^(LISTEN|NOTIFY)_/.test(name)) console.log(name)'
@@ -126,7 +126,7 @@ t.test('a program that it runs is told nothing of this', async t => {
   t.equal(started.stdout, 'done\n')
 })
 
-t.test('says when it is ready and when it stops, to whoever wants to know', async t => {
+t.test('notifies the service manager when it is ready and when it stops', async t => {
   const folder = await temporaryDirectory(t)
   const notify = join(folder, 'systemd-notify')
   const told = join(folder, 'told')
@@ -141,7 +141,7 @@ t.test('says when it is ready and when it stops, to whoever wants to know', asyn
   t.equal(await readFile(told, 'utf8'), 'READY=1 /run/notify\nSTOPPING=1 /run/notify\n')
 })
 
-t.test('goes on where nobody can be told, and says so', async t => {
+t.test('continues if the service manager cannot be notified, and logs that', async t => {
   const folder = await temporaryDirectory(t)
   const notify = join(folder, 'systemd-notify')
   await writeFile(notify, '#!/bin/sh\nexit 3\n')

@@ -49,7 +49,7 @@ ok   ${cases}:9: GET http://a.example:0/ for 127.0.0.1: deny (malformed: bad por
   })
 })
 
-t.test('one that fails says what was found, and makes it 1', async t => {
+t.test('a failed case is printed with the actual decision, and the exit code is 1', async t => {
   const { config } = world(t)
   const cases = `- { url: "https://a.example/", expect: deny }
 - { url: "https://u:secret@b.test/", expect: allow }
@@ -92,7 +92,7 @@ const WORSE = `- { url: "ftp://u:secret@a.example/", expect: deny }
 - { url: "https://a.example/", method: GET, expect: allow }
 `
 
-t.test('every problem of a file of cases is told with its place, and makes it 78', async t => {
+t.test('every problem of a file of cases is reported with its position, and the exit code is 78', async t => {
   const { config, cases, file } = world(t, CONFIG, { 'bad.yaml': BAD, 'worse.yaml': WORSE })
   const [bad, worse] = [file('bad.yaml'), file('worse.yaml')]
   t.strictSame(await sluice('test', cases, bad, '--config', config), {
@@ -144,7 +144,7 @@ t.test('a file that is none is 78, of cases or of configuration', async t => {
   }
 })
 
-t.test('under mode observe what would be denied counts as denied, and it is said', async t => {
+t.test('in mode observe what would be denied counts as denied, with a note', async t => {
   const { cases, config } = world(t, `${CONFIG}mode: observe\n`)
   const { code, stderr, stdout } = await sluice('test', cases, '-c', config)
   t.equal(code, 0, stdout)
@@ -192,7 +192,7 @@ t.test('the cases of the README are as they expect, with the configuration of it
   t.match(stdout, /^3 cases, all as expected$/m)
 })
 
-t.test('where some clients are observed, it is said which', async t => {
+t.test('if some clients are observed, the note names them', async t => {
   const { cases, config } = world(
     t,
     CONFIG.replace('cidr: ["127.0.0.0/8"] }', 'cidr: ["127.0.0.0/8"], mode: observe }'),

@@ -35,7 +35,7 @@ async function tour(t: Test, ...args: readonly string[]) {
   return { folder, said, paste }
 }
 
-t.test('the tour says what is refused, and so does the log', { skip }, async t => {
+t.test('the tour shows what is refused, and so does the log', { skip }, async t => {
   const { paste, said } = await tour(t, '--log-format', 'pretty')
   const [status = ''] = (await paste(metadata)).stdout.split('\r\n')
   t.equal(`${status}\n`, metadataAnswer)
@@ -58,7 +58,7 @@ t.test('the file of the tour is valid, and the log has the event that the tour s
   t.strictSame({ ...JSON.parse(line), ...varying }, { ...JSON.parse(event), ...varying })
 })
 
-t.test('exec says what the README shows', { skip }, async t => {
+t.test('exec prints what the README shows', { skip }, async t => {
   const section = readSection('README.md', 'One program: exec')
   const [command = ''] = codeBlocks(section, 'sh')
   const [summary = ''] = codeBlocks(section, '')

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { usageText } from '../../src/cli/usage-text.js'
 
-t.test('what the parser says of a command line is said in words for who wrote it', async t => {
+t.test('errors of the parser are worded for the user of the command line', async t => {
   const table: [message: string, line: string, text: string][] = [
     ['Unknown argument: nope', '--nope', 'there is no option --nope'],
     ['Unknown arguments: nope, x', '--nope -x', 'there is no option --nope'],

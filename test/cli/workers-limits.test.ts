@@ -19,47 +19,50 @@ import { installProgram } from '../kit/processes/program.js'
 
 const program = await installProgram(t)
 
-t.test('as many tunnels as the limit says, in all of them, and those of a dead one are free', async t => {
-  const origin = await rawOrigin(t)
-  const limit = 40
-  const fleet = await startWorkers(
-    t,
-    program,
-    `listen: { ${FREE} }\n${RULES}\nlimits: { tunnels_per_client: ${limit} }`,
-  )
-  /** All at once; how many came to stand. */
-  const open = async (count: number): Promise<{ opened: RawPeer[]; refused: number }> => {
-    const clients = await Promise.all(Array.from({ length: count }, () => rawClient(t, fleet.port)))
-    for (const client of clients) client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
-    const opened: RawPeer[] = []
-    let refused = 0
-    for (const client of clients) {
-      const status = (await client.until(12)).slice(9)
-      if (status === '200') opened.push(client)
-      else refused += Number(status === '429')
+t.test(
+  'the limit of tunnels applies to all workers together, and those of a dead one are released',
+  async t => {
+    const origin = await rawOrigin(t)
+    const limit = 40
+    const fleet = await startWorkers(
+      t,
+      program,
+      `listen: { ${FREE} }\n${RULES}\nlimits: { tunnels_per_client: ${limit} }`,
+    )
+    /** All at once; how many came to stand. */
+    const open = async (count: number): Promise<{ opened: RawPeer[]; refused: number }> => {
+      const clients = await Promise.all(Array.from({ length: count }, () => rawClient(t, fleet.port)))
+      for (const client of clients) client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
+      const opened: RawPeer[] = []
+      let refused = 0
+      for (const client of clients) {
+        const status = (await client.until(12)).slice(9)
+        if (status === '200') opened.push(client)
+        else refused += Number(status === '429')
+      }
+      return { opened, refused }
     }
-    return { opened, refused }
-  }
-  const first = await open(limit + 20)
-  t.equal(first.opened.length, limit)
-  t.equal(first.refused, 20)
-  t.equal((await open(4)).refused, 4)
-  await fleet.said(/"decision","id":"[0-9a-f]+-1-/)
-  await fleet.said(/"decision","id":"[0-9a-f]+-2-/)
+    const first = await open(limit + 20)
+    t.equal(first.opened.length, limit)
+    t.equal(first.refused, 20)
+    t.equal((await open(4)).refused, 4)
+    await fleet.said(/"decision","id":"[0-9a-f]+-1-/)
+    await fleet.said(/"decision","id":"[0-9a-f]+-2-/)
 
-  const [pid = 0] = fleet.pids()
-  process.kill(pid, 'SIGKILL')
-  await untilGone([pid])
-  await fleet.said(/"worker_started","worker":3/)
-  const second = await open(limit)
-  t.ok(second.opened.length > 0, 'what the dead one held is given back')
-  t.equal(second.opened.length + second.refused, limit)
-  const active = (metrics: Exposition) => metrics.value('sluice_tunnels_active') ?? 0
-  const standing = await scrapeUntil(fleet, metrics => active(metrics) >= limit)
-  t.equal(active(standing), limit, 'and no more than that')
-  fleet.child.kill('SIGTERM')
-  t.equal(await fleet.exited, 0)
-})
+    const [pid = 0] = fleet.pids()
+    process.kill(pid, 'SIGKILL')
+    await untilGone([pid])
+    await fleet.said(/"worker_started","worker":3/)
+    const second = await open(limit)
+    t.ok(second.opened.length > 0, 'what the dead one held is given back')
+    t.equal(second.opened.length + second.refused, limit)
+    const active = (metrics: Exposition) => metrics.value('sluice_tunnels_active') ?? 0
+    const standing = await scrapeUntil(fleet, metrics => active(metrics) >= limit)
+    t.equal(active(standing), limit, 'and no more than that')
+    fleet.child.kill('SIGTERM')
+    t.equal(await fleet.exited, 0)
+  },
+)
 
 t.test('so many requests a second of one client, whichever worker it comes to', async t => {
   const fleet = await startWorkers(t, program, `listen: { ${FREE} }\nlimits: { requests_per_second: 1 }`)
@@ -88,7 +91,7 @@ t.test('so many connections of one client, and the first request on one more is 
   t.equal(await fleet.exited, 0)
 })
 
-t.test('who has used up its bytes in one worker loses its quiet tunnels in the others', async t => {
+t.test('a client that has used up its bytes in one worker loses its idle tunnels in the others', async t => {
   const origin = await rawOrigin(t)
   const yaml = `listen: { ${FREE} }\n${RULES}\nlimits: { bytes_per_hour: 10KiB }`
   const fleet = await startWorkers(t, program, yaml)

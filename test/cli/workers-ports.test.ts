@@ -213,21 +213,17 @@ t.test(
   },
 )
 
-t.test(
-  'a port that another program shares with whoever likes to is in use',
-  { skip: NO_REUSE_PORT },
-  async t => {
-    const server = createServer()
-    const address: ListenOptions & { reusePort: boolean } = { host: '127.0.0.1', port: 0, reusePort: true }
-    await new Promise<void>(resolve => server.listen(address, resolve))
-    t.teardown(() => server.close())
-    const { port } = server.address() as { port: number }
-    const file = await configured(t, `listen: { proxy: ["127.0.0.1:0", "127.0.0.1:${port}"], admin: false }`)
-    const running = startProgram(t, [...program, '--config', file])
-    t.equal(await running.exited, 69)
-    t.equal(running.stderr, `${IN_USE} 127.0.0.1:${port}\n`)
-  },
-)
+t.test('a port that another program shares (reusePort) is in use', { skip: NO_REUSE_PORT }, async t => {
+  const server = createServer()
+  const address: ListenOptions & { reusePort: boolean } = { host: '127.0.0.1', port: 0, reusePort: true }
+  await new Promise<void>(resolve => server.listen(address, resolve))
+  t.teardown(() => server.close())
+  const { port } = server.address() as { port: number }
+  const file = await configured(t, `listen: { proxy: ["127.0.0.1:0", "127.0.0.1:${port}"], admin: false }`)
+  const running = startProgram(t, [...program, '--config', file])
+  t.equal(await running.exited, 69)
+  t.equal(running.stderr, `${IN_USE} 127.0.0.1:${port}\n`)
+})
 
 t.test('two addresses of one configuration do not share a port', async t => {
   const port = await freePort()

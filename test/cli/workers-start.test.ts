@@ -47,7 +47,7 @@ async function endsAlike(
   t.equal(seen[0], seen[1])
 }
 
-t.test('what cannot be listened on is told in the same words, with 69', async t => {
+t.test('an address that cannot be bound is reported in the same words, with 69', async t => {
   const server = createServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
@@ -78,7 +78,7 @@ t.test('what cannot be listened on is told in the same words, with 69', async t 
   })
 })
 
-t.test('that tracing is not installed is told with 78', async t => {
+t.test('missing tracing packages are reported with 78', async t => {
   const yaml = `listen: { ${FREE} }\ntracing: { otlp: "http://127.0.0.1:1/v1/traces" }`
   const start = starting(t, await installCopy(t, '@opentelemetry'))
   await endsAlike(t, { alone: start, withWorkers: start }, yaml, {
@@ -100,7 +100,7 @@ async function startInVain(t: Test, exit: WorkerExit, stopped: Promise<string>) 
   return { code: await run({ config }, host), stderr: said.stderr }
 }
 
-t.test('a first worker that ends before it serves is a fault, unless a stop was asked for', async t => {
+t.test('a first worker that ends before it serves is a fault, unless a stop was requested', async t => {
   for (const [exit, told] of [
     [{ signal: 'SIGKILL' }, 'SIGKILL'],
     [{ code: 1 }, 'exit code 1'],

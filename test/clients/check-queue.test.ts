@@ -38,7 +38,7 @@ t.test(
   },
 )
 
-t.test('a guess that is being checked counts, although whoever sent it has left', async t => {
+t.test('a guess that is being checked counts even if its sender has disconnected', async t => {
   const { identify, ask, passwords } = team()
   for (let i = 0; i < 20; i++) {
     const client = new AbortController()
@@ -51,7 +51,7 @@ t.test('a guess that is being checked counts, although whoever sent it has left'
   t.equal(await ask(CLIENT, as('ann:one')), '429 authentication_rate')
 })
 
-t.test('whoever has left before it asked is not checked', async t => {
+t.test('credentials of a requester that has disconnected before are not checked', async t => {
   const { identify, passwords } = team()
   t.equal(said(await identify(CLIENT, as('ann:one'), undefined, AbortSignal.abort())), 'gone')
   t.equal(passwords.asked, 0)
@@ -96,7 +96,7 @@ t.test('a check that several wait for is made as long as one of them does, and c
   t.equal(fresh.passwords.asked, 2)
 })
 
-t.test('clients have turns: whoever guesses waits behind whoever knows', async t => {
+t.test('clients take turns: one that guesses waits behind the others', async t => {
   const { identify, passwords } = team()
   for (let i = 0; i < 20; i++) void identify(CLIENT, as(`ann:${i}`))
   const [ann, bob] = [identify(OTHER, as('ann:one')), identify('192.0.2.3', as('bob:two'))]
@@ -169,7 +169,7 @@ t.test('one client has twenty checks at a time, whatever they are of (RFC 6585 Â
   t.equal(queue.size, 21)
 })
 
-t.test('a check that has begun goes through all files, whoever has left', async t => {
+t.test('a check that has begun searches all files, even if the requester has disconnected', async t => {
   const { identify, passwords, ask } = clientsBehind(
     createCheckQueue(),
     entry('team', { file: 'team' }),

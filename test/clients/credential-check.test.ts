@@ -19,7 +19,7 @@ function checkOf(files: Readonly<Record<string, Users>>, key = KEY) {
   return { passwords, check, find, remembered }
 }
 
-t.test('finds the first file that holds name and password, in the order asked', async t => {
+t.test('finds the first file that holds name and password, in the given order', async t => {
   const { passwords, find } = checkOf({
     a: usersOf({ ann: 'one', bob: 'two' }),
     b: usersOf({ ann: 'three', bob: 'two' }),

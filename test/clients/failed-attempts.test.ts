@@ -57,14 +57,17 @@ t.test('the same credentials at the same time are one attempt, one after another
   t.equal(attempts.waitSeconds('a'), 60)
 })
 
-t.test('one that could not be checked does not make those beside it right', async t => {
-  const attempts = new FailedAttempts(new ManualClock().now)
-  fail(attempts, 'a', 19)
-  const ends = [attempts.begin('a', 'same'), attempts.begin('a', 'same')]
-  ends[0]?.(true)
-  ends[1]?.(false)
-  t.equal(attempts.waitSeconds('a'), 60)
-})
+t.test(
+  'credentials that are checked twice at a time count as wrong if one check has found them wrong',
+  async t => {
+    const attempts = new FailedAttempts(new ManualClock().now)
+    fail(attempts, 'a', 19)
+    const ends = [attempts.begin('a', 'same'), attempts.begin('a', 'same')]
+    ends[0]?.(true)
+    ends[1]?.(false)
+    t.equal(attempts.waitSeconds('a'), 60)
+  },
+)
 
 t.test('remembers a bounded number of sources; the one quiet for longest goes', async t => {
   const clock = new ManualClock()
@@ -139,7 +142,7 @@ t.test('what counts still can be handed to somebody whose clock is another one',
   t.same(told, Array(11).fill('a'), 'nobody is told of what they know')
 })
 
-t.test('those found wrong elsewhere count too, and those found wrong here are told, once each', async t => {
+t.test('failures of other processes count too, and own failures are reported once each', async t => {
   const clock = new ManualClock()
   const told: string[] = []
   const attempts = new FailedAttempts(clock.now, source => told.push(source))

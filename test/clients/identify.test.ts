@@ -46,7 +46,7 @@ t.test('the zone of a link-local address does not matter', async t => {
   t.equal(clientsOf(byAddress('link', 'fe80::/10')).clients.clientAt('fe80::1%eth0')?.name, 'link')
 })
 
-t.test('nobody is a client where none is listed, and what is no address is nobody', async t => {
+t.test('without entries nobody is a client, nor is anything that is not an address', async t => {
   t.equal(await clientsOf().ask('127.0.0.1'), '403 client')
   const { ask } = clientsOf(byAddress('all', '0.0.0.0/0', '::/0'), entry('any', { file: 'team' }))
   for (const text of ['', 'localhost', '127.1', '0177.0.0.1', '1.2.3.4.5']) {
@@ -68,7 +68,7 @@ t.test('over a Unix socket it is an entry without addresses that decides', async
   t.equal(clientsOf(entry('local', { unix: true })).clients.clientAt('unix')?.name, 'local')
 })
 
-t.test('an entry for Unix sockets is for nobody with an address', async t => {
+t.test('an entry for Unix sockets does not match a client with an address', async t => {
   const { clients, ask } = clientsOf(entry('local', { unix: true, file: 'team' }))
   for (const address of ['127.0.0.1', '::1', '10.0.0.1']) {
     t.equal(clients.clientAt(address)?.name, undefined)
@@ -163,7 +163,7 @@ t.test('passwords are checked only where address and certificate fit', async t =
   t.equal(await ask('192.0.2.1', [], VALID), '407 credentials_missing')
 })
 
-t.test('a file that two entries name is asked once', async t => {
+t.test('a file of two entries is searched once', async t => {
   const { ask, passwords } = clientsOf(
     entry('near', { cidr: ['10.0.0.0/8'], file: 'team' }),
     entry('far', { file: 'team' }),
@@ -184,27 +184,24 @@ t.test('no promise is made where no password has to be checked', async t => {
   t.match(identify('192.0.2.1', as('ann:one')), { name: 'team' }, 'remembered')
 })
 
-t.test(
-  'a certificate that is not valid says so where one is asked for, and is as none elsewhere',
-  async t => {
-    const machine = entry('machine', { cidr: ['10.0.0.0/8'], certificate: { subject: ['*'] } })
-    const { identify, ask } = clientsOf(machine, byAddress('rest', '10.1.0.0/16'))
-    t.match(identify('10.0.0.1', [], EXPIRED), {
-      status: 403,
-      reason: 'certificate',
-      message: 'the client certificate is not valid (CERT_HAS_EXPIRED)',
-      detail: /CERT_HAS_EXPIRED.*client_ca/,
-    })
-    t.equal(await ask('10.1.0.1', [], EXPIRED), 'rest')
-    t.equal(await ask('192.0.2.1', [], EXPIRED), '403 client', 'no entry that asks for one holds the address')
-    const guarded = clientsOf(machine, entry('team', { file: 'team' }))
-    t.equal(await guarded.ask('10.0.0.1', as('ann:one'), EXPIRED), 'team')
-    const challenge = guarded.identify('10.0.0.1', [], EXPIRED)
-    t.match(challenge, { status: 407, detail: /The client certificate is not valid: CERT_HAS_EXPIRED\.$/ })
-    const far = guarded.identify('192.0.2.1', [], EXPIRED)
-    t.notMatch(far, { detail: /certificate/ })
-  },
-)
+t.test('an invalid certificate is reported where one is required, and ignored elsewhere', async t => {
+  const machine = entry('machine', { cidr: ['10.0.0.0/8'], certificate: { subject: ['*'] } })
+  const { identify, ask } = clientsOf(machine, byAddress('rest', '10.1.0.0/16'))
+  t.match(identify('10.0.0.1', [], EXPIRED), {
+    status: 403,
+    reason: 'certificate',
+    message: 'the client certificate is not valid (CERT_HAS_EXPIRED)',
+    detail: /CERT_HAS_EXPIRED.*client_ca/,
+  })
+  t.equal(await ask('10.1.0.1', [], EXPIRED), 'rest')
+  t.equal(await ask('192.0.2.1', [], EXPIRED), '403 client', 'no entry that asks for one holds the address')
+  const guarded = clientsOf(machine, entry('team', { file: 'team' }))
+  t.equal(await guarded.ask('10.0.0.1', as('ann:one'), EXPIRED), 'team')
+  const challenge = guarded.identify('10.0.0.1', [], EXPIRED)
+  t.match(challenge, { status: 407, detail: /The client certificate is not valid: CERT_HAS_EXPIRED\.$/ })
+  const far = guarded.identify('192.0.2.1', [], EXPIRED)
+  t.notMatch(far, { detail: /certificate/ })
+})
 
 t.test('the answer names what would help', async t => {
   const machine = entry('machine', { cidr: ['10.0.0.0/8'], certificate: { san: ['ci.example'] } })
@@ -215,7 +212,7 @@ t.test('the answer names what would help', async t => {
   t.match(identify('192.0.2.1', [], OTHER), { detail: /add it to the cidr list of one/ })
 })
 
-t.test('the name by address is that of an entry that asks for nothing else', async t => {
+t.test('the client by address is that of an entry without other conditions', async t => {
   const { clients } = clientsOf(
     entry('team', { cidr: ['10.0.0.0/8'], file: 'team' }),
     entry('machine', { certificate: { subject: ['*'] } }),
@@ -241,7 +238,7 @@ t.test('a user counts as one wherever it is, others by where they are', async t 
   t.not(account({ name: 'agents', basic, user: 'ann' }), account({ basic, user: 'ann' }))
 })
 
-t.test('a name counts once its password was found right, and where the entry asks for one', async t => {
+t.test('a user name counts only after its password was verified, and if the entry requires one', async t => {
   const { ask, identify, clients } = clientsOf(
     byAddress('near', '10.0.0.0/8'),
     entry('team', { file: 'team' }),
@@ -256,7 +253,7 @@ t.test('a name counts once its password was found right, and where the entry ask
   t.equal(accountOf('192.0.2.1', as('ann:one')), 'team user ann')
 })
 
-t.test('the holder of a certificate counts as one where the entry asks for a certificate', async t => {
+t.test('the holder of a certificate counts as a user if the entry requires a certificate', async t => {
   const [one, other] = [asker(['a.test']), asker(['b.test'])]
   t.equal(account({ certificate: ANY }, one), account({ certificate: ANY }, one))
   t.not(account({ certificate: ANY }, one), account({ certificate: ANY }, other))
@@ -337,7 +334,7 @@ t.test('a right password of a user whom no entry names is 403, and no guess', as
   t.equal(await ask('192.0.2.1', as('bob:two')), '429 authentication_rate', 'wrong ones are counted')
 })
 
-t.test('it goes on to an entry that asks for no password, where there is one', async t => {
+t.test('a user that an entry does not list falls through to a later entry without a password', async t => {
   const { ask, identify } = clientsOf(
     entry('ann', { file: 'team', users: ['ann'] }),
     byAddress('near', '10.0.0.0/8'),
@@ -347,7 +344,7 @@ t.test('it goes on to an entry that asks for no password, where there is one', a
   t.match(identify('10.0.0.1', as('bob:two')), { name: 'near', user: undefined })
 })
 
-t.test('the 403 says why a certificate could not stand in', async t => {
+t.test('the 403 says why a certificate could not be used instead', async t => {
   const { ask, identify } = clientsOf(
     entry('machine', { certificate: { subject: ['*'] } }),
     entry('ann', { file: 'team', users: ['ann'] }),

@@ -16,7 +16,7 @@ t.test('a place is given back once, also when it was granted after the connectio
   t.equal(given, 2)
 })
 
-t.test('one that is refused says so, until it is gone', async t => {
+t.test('a refused slot has its refusal until it is released', async t => {
   let forgotten = 0
   const refusal = limitReached('connections', '1')
   const slot = new Slot()
@@ -31,7 +31,7 @@ t.test('one that is refused says so, until it is gone', async t => {
   t.equal(forgotten, 2)
 })
 
-t.test('as long as nobody knows whether there is a place, it says so', async t => {
+t.test('a slot is pending until it is granted or refused', async t => {
   const slot = new Slot()
   t.equal(slot.pending, undefined)
   let answer = () => {}

@@ -58,7 +58,7 @@ function queueOf(atOnce: number, limits: Partial<QueueLimits> = {}, endsAtAbort 
   return { queue, create, ask, answer, begun, names, dropped, rejected }
 }
 
-t.test('so many run at a time, and the next begins when one has ended', async t => {
+t.test('a limited number of jobs run at a time, and the next begins when one has ended', async t => {
   const { queue, ask, answer, names, begun } = queueOf(2)
   for (const client of ['a', 'b', 'c', 'd']) ask(client, client)
   t.same([names(), queue.running, queue.size], [['a', 'b'], 2, 4])
@@ -72,7 +72,7 @@ t.test('so many run at a time, and the next begins when one has ended', async t 
   t.same([queue.running, queue.size], [0, 0])
 })
 
-t.test('clients have turns: whoever asks for many waits behind whoever asks for one', async t => {
+t.test('clients take turns: one with many jobs waits behind one with a single job', async t => {
   const { ask, answer, names } = queueOf(1)
   for (const name of ['a1', 'a2', 'a3']) ask('a', name)
   ask('b', 'b1')
@@ -100,7 +100,7 @@ t.test('of 300 silent names whose client has left, nothing stays but what runs a
   t.same([queue.size, queue.running], [0, 0])
 })
 
-t.test('a client takes a place only while it has fewer than are free', async t => {
+t.test('a client starts a job only while it runs fewer than there are free places', async t => {
   for (const [atOnce, expected] of [
     [1, { a: 1 }],
     [2, { a: 1, b: 1 }],
@@ -116,7 +116,7 @@ t.test('a client takes a place only while it has fewer than are free', async t =
   }
 })
 
-t.test('what still runs for a client that has left counts as its own', async t => {
+t.test('a running job counts for its client even after that has disconnected', async t => {
   const { ask, names, answer } = queueOf(4)
   const leaving = ['a1', 'a2'].map(name => ask('a', name))
   for (const leave of leaving) leave()
@@ -141,7 +141,7 @@ t.test('a lookup that several want is dropped when the last of them has left', a
   t.equal(queue.size, 1)
 })
 
-t.test('whoever joins has it in its own turn', async t => {
+t.test('a client that joins a job has it in its own turn', async t => {
   const { create, ask, names, answer } = queueOf(1)
   ask('a', 'a1')
   ask('a', 'a2')
@@ -164,7 +164,7 @@ t.test('whoever joins has it in its own turn', async t => {
   t.notOk(late.isWaiting)
 })
 
-t.test('one that runs is ended where it can be, and its place is free', async t => {
+t.test('a running job is ended if that is possible, and its place is free', async t => {
   const { queue, ask, begun, dropped, names } = queueOf(2, {}, true)
   const leaving = [ask('a', 'a1'), ask('a', 'a2')]
   for (const leave of leaving) leave()
@@ -180,7 +180,7 @@ t.test('one that runs is ended where it can be, and its place is free', async t 
   t.same([kept.begun[0]?.signal.aborted, kept.dropped], [false, []])
 })
 
-t.test('one that runs and that nobody wants may be wanted again', async t => {
+t.test('a running job that nobody waits for can be joined again', async t => {
   const { create, begun } = queueOf(1)
   const lookup = create('a')
   lookup.join('a')()
@@ -211,27 +211,30 @@ t.test('one client: 429 over its share of different names, which is free again w
   ask('a', 'a3')
 })
 
-t.test('in all: 503, but for those who join and for the names of the configuration', async t => {
-  const { queue, create, ask, rejected } = queueOf(1, { inAll: 2, perClient: 2 })
-  ask('a', 'a1')
-  const lookup = create('b1')
-  const leave = lookup.join('b')
-  t.throws(() => ask('c', 'c1'), {
-    message: 'too many names wait to be looked up',
-    status: 503,
-    reason: 'limit_dns_lookups',
-    fields: ['Retry-After', '5'],
-  })
-  t.same(rejected, ['inAll'])
-  lookup.join('c')()
-  for (const name of ['own1', 'own2', 'own3']) ask(undefined, name)
-  t.equal(queue.size, 5)
-  leave()
-  t.equal(queue.size, 4)
-})
+t.test(
+  'a full queue is 503, except for clients that join a job and for names of the configuration',
+  async t => {
+    const { queue, create, ask, rejected } = queueOf(1, { inAll: 2, perClient: 2 })
+    ask('a', 'a1')
+    const lookup = create('b1')
+    const leave = lookup.join('b')
+    t.throws(() => ask('c', 'c1'), {
+      message: 'too many names wait to be looked up',
+      status: 503,
+      reason: 'limit_dns_lookups',
+      fields: ['Retry-After', '5'],
+    })
+    t.same(rejected, ['inAll'])
+    lookup.join('c')()
+    for (const name of ['own1', 'own2', 'own3']) ask(undefined, name)
+    t.equal(queue.size, 5)
+    leave()
+    t.equal(queue.size, 4)
+  },
+)
 
 t.test(
-  'when all is full, whoever has most that waits gives up the last of it: four cannot fill it',
+  'in a full queue the client with the most waiting jobs loses the last of them, so that four clients cannot fill it',
   async t => {
     const { queue, ask, answer, names, dropped, rejected, begun } = queueOf(1, { inAll: 65, perClient: 20 })
     for (const client of ['a', 'b', 'c']) for (let i = 0; i < 20; i++) ask(client, `${client}${i}`)
@@ -252,7 +255,7 @@ t.test(
   },
 )
 
-t.test('who made room is told so; who has less, or what others want too, makes none', async t => {
+t.test('a job that made room is rejected; clients with fewer jobs, and shared jobs, make none', async t => {
   const { create, ask, dropped, queue } = queueOf(1, { inAll: 5 })
   ask('z', 'running')
   const works = ['a1', 'a2', 'a3', 'a4'].map(name => create(name))
@@ -277,14 +280,14 @@ t.test('who made room is told so; who has less, or what others want too, makes n
   t.throws(() => ask('e', 'e2'), { message: /./, status: 503 })
 })
 
-t.test("what is the proxy's own makes no room", async t => {
+t.test('jobs of the proxy itself make no room', async t => {
   const { ask, dropped } = queueOf(1, { inAll: 3 })
   for (const name of ['own1', 'own2', 'own3', 'own4']) ask(undefined, name)
   t.throws(() => ask('a', 'a1'), { message: /./, status: 503 })
   t.same(dropped, [])
 })
 
-t.test('other bounds hold from when they are set, and what runs goes on', async t => {
+t.test('new limits apply from when they are set, and running jobs continue', async t => {
   const { queue, ask, names, answer } = queueOf(1, { inAll: 3 })
   for (const client of 'abc') ask(client, client)
   t.throws(() => ask('d', 'd'))
@@ -318,7 +321,7 @@ t.test('a lookup that throws is a defect, and gives its place back', async t => 
   t.same([queue.size, queue.running], [0, 0])
 })
 
-t.test('a client may have a share of its own, whose key its refusal names', async t => {
+t.test('a client may have a limit of its own, whose key the refusal names', async t => {
   const { create, queue } = queueOf(1, { perClient: 2 })
   const ask = (client: QueueClient, name: string, perClient?: number) =>
     create(name).join(client, perClient === undefined ? undefined : { perClient, key: 'its.key' })

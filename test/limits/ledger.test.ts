@@ -4,19 +4,22 @@ import { LocalLedger } from '../../src/limits/ledger.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { runs } from '../kit/runs.js'
 
-t.test('as many are held as the limit says, and one that is given back is there again', async t => {
-  const ledger = new LocalLedger(() => 0)
-  t.same([ledger.acquire('a', 2), ledger.acquire('a', 2), ledger.acquire('a', 2)], [true, true, false])
-  t.equal(ledger.acquire('b', 1), true, 'keys have nothing to do with each other')
-  ledger.release('a')
-  t.same([ledger.acquire('a', 2), ledger.acquire('a', 2)], [true, false])
-  t.equal(ledger.acquire('a', 3), true, 'another limit holds for what is asked for from then on')
-  t.equal(ledger.acquire('a', 1), false)
-  t.equal(ledger.held('a'), 3)
-})
+t.test(
+  'as many units are reserved as the limit allows, and a released one can be reserved again',
+  async t => {
+    const ledger = new LocalLedger(() => 0)
+    t.same([ledger.acquire('a', 2), ledger.acquire('a', 2), ledger.acquire('a', 2)], [true, true, false])
+    t.equal(ledger.acquire('b', 1), true, 'keys have nothing to do with each other')
+    ledger.release('a')
+    t.same([ledger.acquire('a', 2), ledger.acquire('a', 2)], [true, false])
+    t.equal(ledger.acquire('a', 3), true, 'another limit holds for what is asked for from then on')
+    t.equal(ledger.acquire('a', 1), false)
+    t.equal(ledger.held('a'), 3)
+  },
+)
 
 t.test(
-  'whatever is asked and given back, no more than the limit is held and nothing is left in the end',
+  'whatever is acquired and released, the limit is never exceeded and nothing stays reserved',
   async t => {
     const step = fc.record({ key: fc.constantFrom('a', 'b'), release: fc.boolean(), pick: fc.nat() })
     const property = fc.property(fc.array(step), fc.integer({ min: 1, max: 5 }), (steps, limit) => {

@@ -2,7 +2,7 @@ import t from 'tap'
 import { LIMIT_NAMES, limitReached } from '../../src/limits/refusals.js'
 
 t.test(
-  'a client over its share is 429, a full proxy 503, both say when to ask again (RFC 6585 §4)',
+  'a client over its limit gets 429, all get 503 from a full proxy, both with Retry-After (RFC 6585 §4)',
   async t => {
     const statuses = { connections: 503, tunnels: 503, dns_lookups: 503 } as const
     for (const name of LIMIT_NAMES) {

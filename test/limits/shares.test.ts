@@ -97,7 +97,7 @@ t.test('when too many wait to be refused, further ones are closed', async t => {
   t.equal(shed, 1)
 })
 
-t.test('requests a second and bytes an hour are asked of every exchange', async t => {
+t.test('requests a second and bytes an hour are counted for every exchange', async t => {
   const { shares: all, clock } = shares()
   const own = { requestsPerSecond: 2, bytesPerHour: 1024 }
   const asks = (account: string, flow = new Flow()) => all.enter(entrant(account, false, flow, own))
@@ -115,7 +115,7 @@ t.test('requests a second and bytes an hour are asked of every exchange', async 
   reservationOf(asks('a'))
 })
 
-t.test('who has used up its bytes loses its tunnels, nobody else does', async t => {
+t.test('a client that has used up its bytes loses its tunnels, and other clients do not', async t => {
   const { shares: all, clock } = shares()
   const own = { bytesPerHour: 1024 }
   const [busy, idle, other] = [new Flow(), new Flow(), new Flow()]
@@ -138,7 +138,7 @@ t.test('who has used up its bytes loses its tunnels, nobody else does', async t 
   t.same([busy.stopped, idle.stopped, other.stopped], [['bytes'], ['bytes'], []])
 })
 
-t.test('tunnels of who has used up its bytes elsewhere are closed, quiet as they may be', async t => {
+t.test('idle tunnels of a client that has used up its bytes in another process are closed', async t => {
   const ledger = new LaterLedger()
   const questions: string[] = []
   const spend = ledger.spend.bind(ledger)
@@ -163,7 +163,7 @@ t.test('tunnels of who has used up its bytes elsewhere are closed, quiet as they
   t.same([quiet.stopped, alsoQuiet.stopped, other.stopped], [['bytes'], ['bytes'], []])
 })
 
-t.test('other limits hold for what is asked from then on; bytes count from when somebody counts', async t => {
+t.test('new limits apply to requests from then on; bytes are counted from when a limit is set', async t => {
   const { shares: all, clock } = shares()
   const flow = new Flow()
   reservationOf(all.enter(entrant('a', true, flow)))
@@ -248,7 +248,7 @@ t.test('however exchanges come and go, no limit is passed and nothing is held in
   t.equal(fc.check(property, { numRuns: runs(500) }).failed, false)
 })
 
-t.test('the clients of one entry have so many tunnels together, as its own limit says', async t => {
+t.test('the clients of one entry together have as many tunnels as its limit allows', async t => {
   const { shares: all, ledger, rejected } = shares({ tunnels: 10 })
   const own = { tunnels: 3, own: new Set(['tunnels']) }
   const open = ['a', 'a', 'b'].map(account =>
