@@ -234,7 +234,7 @@ const written = section({
     .exactOptional(directoryPath)
     .meta({ default: DEFAULT_CACHE_DIRECTORY })
     .describe(
-      'With `store: disk`: where responses are stored. It is created at the first write, and may not be inside the directory of a store, nor contain one.',
+      'With `store: disk`: where responses are stored. It is created at the first write, and may not be inside the directory of a store, nor contain one, nor be a directory of the system.',
     ),
   url: z
     .exactOptional(redisUrl)
