@@ -17,11 +17,11 @@ export function timedOut(what: 'head' | 'content'): ProxyError {
 
 /** The response to a client whose content arrives too slowly. */
 export function tooSlow(bytesPerSecond: number): ProxyError {
-  return new ProxyError('http_request_error', 'request content came too slowly', {
+  return new ProxyError('http_request_error', 'request content received too slowly', {
     status: 408,
     close: true,
     reason: 'body_min_rate',
-    detail: `The request content came more slowly than limits.body_min_rate allows (${serializeSize(bytesPerSecond)} a second over limits.body_idle).`,
+    detail: `The request content was received more slowly than limits.body_min_rate allows (${serializeSize(bytesPerSecond)} a second over limits.body_idle).`,
   })
 }
 

@@ -274,10 +274,10 @@ async function announce(proxy: RunningProxy, loaded: Loaded, host: AnnounceOptio
 function banner(proxy: RunningProxy, config: Config, file: string | undefined): string {
   const { tls, admin } = proxy
   const page = admin !== undefined && isTcp(admin) ? [`Status page: ${urlOf('http', admin)}/`] : []
-  const configuration = file ?? 'no file, the defaults hold; --config FILE names one'
+  const configuration = file ?? 'no file, the built-in defaults; --config FILE names one'
   const observing = observedClients(config).length > 0 ? [`Mode: ${describeModes(config)}`] : []
   const lines = [...exportCommands(proxy), ...page, `Configuration: ${configuration}`, ...observing]
-  if (tls !== undefined) lines.push(`By TLS it is at ${urlOf('https', tls)}`)
+  if (tls !== undefined) lines.push(`With TLS: ${urlOf('https', tls)}`)
   return `\n${lines.join('\n')}\n\n`
 }
 

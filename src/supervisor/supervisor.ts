@@ -222,7 +222,7 @@ class Supervisor {
   async purgeCache(what: Purge): Promise<number | undefined> {
     if (this.#current.config.cache === undefined) return undefined
     const { serving } = this.#fleet
-    if (serving.length === 0) throw new Error('no worker serves that could purge anything')
+    if (serving.length === 0) throw new Error('no worker serves, so nothing was purged')
     const purges = serving.map(async worker => {
       const purge = worker.purgeCache(what)
       const isInTime = await isSettledWithin(purge, PURGE_SECONDS, this.#pause)

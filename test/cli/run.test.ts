@@ -294,7 +294,7 @@ t.test('on a terminal it names the TLS listener too', { skip: needs('script', 'o
     cwd: folder,
   })
   await said(
-    /export NO_PROXY=.*\r?\n\r?\nConfiguration: sluice\.yaml\r?\nBy TLS it is at https:\/\/127\.0\.0\.1:[1-9]\d*\r?\n/,
+    /export NO_PROXY=.*\r?\n\r?\nConfiguration: sluice\.yaml\r?\nWith TLS: https:\/\/127\.0\.0\.1:[1-9]\d*\r?\n/,
   )
   child.stdin.write('\x03')
   t.equal(await exited, 0)
@@ -316,7 +316,7 @@ t.test(
         cwd: home,
       })
       const [text, page = ''] = await said(
-        /[\s\S]*export NO_PROXY=.*\r?\n\r?\nStatus page: (.*)\r?\nConfiguration: no file, the defaults hold; .*\r?\n/,
+        /[\s\S]*export NO_PROXY=.*\r?\n\r?\nStatus page: (.*)\r?\nConfiguration: no file, the built-in defaults; .*\r?\n/,
       )
       t.match(await (await fetch(page.trim())).text(), /<title>/)
       child.stdin.write('\x03')
