@@ -289,5 +289,5 @@ t.test('a list has a million hosts, and no more', async t => {
 
 t.test('a message shows a hundred characters of a line', async t => {
   const { faults } = parseHostLines(`-${'a'.repeat(500)}\n`, 'f')
-  t.match(faults, [{ message: new RegExp(`found "-a{99}\\.\\.\\."`) }])
+  t.match(faults, [{ message: /found "-a{99}\.\.\."/ }])
 })
