@@ -1,16 +1,16 @@
 /**
- * Whether the directory of a cache on disk is meant: it is written to and evicted from, so that it has to be the cache's
- * alone.
+ * Checks of the directory of a cache on disk. The cache writes to it and evicts files from it, so it must not be used for
+ * anything else.
  */
 import { type Dir, opendirSync, realpathSync } from 'node:fs'
 import { sep } from 'node:path'
 
-/** Directories that belong to the system or to all users. What is below them may be the cache's. */
+/** Directories that belong to the system or to all users. A directory below them may be used. */
 const OF_ALL: ReadonlySet<string> = new Set([
   ...['/', '/home', '/root', '/run', '/tmp', '/usr', '/usr/local', '/var'],
   ...['/var/cache', '/var/lib', '/var/log', '/var/run', '/var/spool', '/var/tmp', '/dev/shm'],
 ])
-/** With all that is below them. */
+/** Directories of the system that must not be used, nor anything below them. */
 const OF_SYSTEM = [
   ...['/bin', '/boot', '/dev', '/etc', '/lib', '/lib32', '/lib64', '/libx32', '/proc', '/sbin', '/sys'],
   ...[
@@ -27,7 +27,7 @@ const OF_SYSTEM = [
 /** Memory that programs may use as a file system. */
 const SHARED_MEMORY = '/dev/shm/'
 
-/** What the cache makes in its directory, and what file systems and repositories have in an empty one. */
+/** Names that the cache creates in its directory, and those that file systems and repositories have in an empty one. */
 const OWN_NAME = /^(?:[0-9a-f]{3}|tmp|usage(?:-.*)?|sweeping|invalidated(?:-.*)?)$/
 const NAMES_OF_EMPTY: ReadonlySet<string> = new Set([
   'lost+found',
@@ -36,14 +36,14 @@ const NAMES_OF_EMPTY: ReadonlySet<string> = new Set([
   '.gitignore',
   '.keep',
 ])
-/** Names that are looked at, and foreign ones that are told. */
+/** The most names that are read, and the most foreign names in a message. */
 const MOST_NAMES = 10_000
 const TOLD_NAMES = 3
 
 /**
- * Why a directory cannot be the cache's.
+ * Why a directory cannot be used for the cache.
  * @param path absolute
- * @returns a clause; undefined where there is nothing to say
+ * @returns a clause; undefined if it can be used
  */
 export function cacheDirectoryFault(path: string): string | undefined {
   const place = realPath(path)
@@ -53,9 +53,9 @@ export function cacheDirectoryFault(path: string): string | undefined {
 }
 
 /**
- * What somebody else keeps in the directory of the cache.
+ * Files in the directory of the cache that the cache has not created.
  * @param path absolute
- * @returns a clause; undefined where there is nothing
+ * @returns a clause; undefined if there are none
  */
 export function foreignFilesIn(path: string): string | undefined {
   const foreign: string[] = []
@@ -63,7 +63,7 @@ export function foreignFilesIn(path: string): string | undefined {
   try {
     folder = opendirSync(path)
   } catch {
-    // It is not there yet, or may not be read: then nothing will be written there either, which the log says.
+    // It does not exist yet, or cannot be read: then it cannot be written either, which the log reports.
     return undefined
   }
   try {

@@ -78,7 +78,7 @@ export function section<Shape extends z.core.$ZodLooseShape>(
 }
 
 export function list<Item extends z.ZodType>(item: Item, expected: string) {
-  // Behind a semicolon stands what to do about a value that is wrong.
+  // After a semicolon the message says what to write instead.
   const [title] = expected.split(';')
   return z.array(item, { error: `expected ${expected}` }).meta({ title })
 }

@@ -244,7 +244,7 @@ function withoutEffectBehindParent(
       const message = `its hosts that are names are refused, as parent would resolve them, unless parent.no_proxy names them`
       warn(['rules', rule, 'addresses_only'], message)
     } else {
-      const message = `names that go through parent are resolved by it, whatever stands here; parent.no_proxy makes them go directly`
+      const message = `names that go through parent are resolved by it, so this has no effect on them; parent.no_proxy makes them go directly`
       warn(['rules', rule, 'addresses'], message)
     }
   }

@@ -15,7 +15,7 @@ t.test('what is said of addresses and does not hold behind a parent is a warning
     '3 deny.addresses: names that go through parent are resolved by it, so this holds for addresses as hosts and for parent.no_proxy alone',
   ])
   t.same(warningsBehindParent('rules: { a: { hosts: [a.test], addresses: [10.0.0.1] } }'), [
-    '3 rules.a.addresses: names that go through parent are resolved by it, whatever stands here; parent.no_proxy makes them go directly',
+    '3 rules.a.addresses: names that go through parent are resolved by it, so this has no effect on them; parent.no_proxy makes them go directly',
   ])
   t.same(
     warningsBehindParent('rules: { a: { hosts: [a.test], addresses: [10.0.0.1], addresses_only: true } }'),
