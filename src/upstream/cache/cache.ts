@@ -1,6 +1,6 @@
 /**
- * The cache as all configurations share it, one after another: its store, and the requests upstream that others may wait
- * for (collapsed forwarding).
+ * What a cache keeps across reloads of the configuration: its store, and the requests upstream whose responses other clients
+ * may share (collapsed forwarding).
  */
 import type { CacheKey } from '../../cache/stored-response.js'
 import { BoundedMap } from '../../limits/bounded-map.js'
@@ -8,39 +8,39 @@ import type { Permit } from '../../policy/permit.js'
 import type { CachedRequest, Cancel, Sender, UpstreamEvents, UpstreamRequest } from '../sender.js'
 import type { CacheStore, Purge } from './store.js'
 
-/** One request on its way through the cache. */
+/** One request that is processed by the cache. */
 export interface CacheRun {
   readonly cache: Cache
-  /** What is asked where the cache cannot answer. */
+  /** Sends what the cache cannot answer. */
   readonly sender: Sender
   readonly request: UpstreamRequest
   readonly asked: CachedRequest
   readonly permit: Permit
   readonly events: UpstreamEvents
-  /** Begins anew with what is stored by now, and waits for nobody else's response. */
+  /** Starts over with a look-up, without sharing the response to another request. */
   readonly again: (run: CacheRun) => Cancel
-  /** Asks the origin, as if nothing were stored. */
+  /** Sends the request to the origin as if nothing were stored. */
   readonly afresh: (run: CacheRun) => Cancel
 }
 
-/** A request upstream that others may wait for. */
+/** A request upstream whose response other clients may share. */
 export interface SharedFetch {
-  /** @returns undefined where the request cannot be answered with its response */
+  /** @returns undefined if its response cannot answer the request */
   join(run: CacheRun): Cancel | undefined
-  /** What is on its way has been invalidated: whoever asks from now on gets something newer. */
+  /** Its response was invalidated: requests that arrive from now on do not share it. */
   outdated(): void
 }
 
-/** Keys remembered whose last response was not stored: requests for them do not wait for each other. */
+/** The largest number of keys remembered whose last response was not stored: requests for them share no response. */
 const MAX_UNSHARED = 10_000
-/** Milliseconds for which one is remembered. */
+/** How long such a key is remembered, in milliseconds. */
 const UNSHARED_MS = 10_000
-/** Keys remembered that were invalidated last: a response to a request sent before that is not stored. */
+/** The largest number of invalidated keys remembered: responses requested before an invalidation are not stored. */
 const MAX_INVALIDATED = 10_000
 
 export interface CacheOptions {
   readonly store: CacheStore
-  /** Bytes of content; larger responses pass by. */
+  /** Responses with more bytes of content are not stored. */
   readonly maxObjectBytes: number
   /** Milliseconds since the epoch. */
   readonly wallClock: () => number
@@ -52,10 +52,10 @@ export class Cache {
   readonly wallClock: () => number
   readonly #fetches = new Map<string, SharedFetch>()
   readonly #unshared = new BoundedMap<string, number>(MAX_UNSHARED)
-  /** The count of invalidations at the last one of each key. */
+  /** For each key the value of `#invalidations` at its last invalidation. */
   readonly #invalidated = new BoundedMap<string, number>(MAX_INVALIDATED)
   #invalidations = 0
-  /** The count of invalidations at the last purge. */
+  /** The value of `#invalidations` at the last purge. */
   #purgedAt = 0
 
   constructor({ store, maxObjectBytes, wallClock }: CacheOptions) {
@@ -64,12 +64,12 @@ export class Cache {
     this.wallClock = wallClock
   }
 
-  /** The request under way for a key that others may wait for. */
+  /** The request in progress for a key whose response can be shared. */
   fetchOf(key: CacheKey): SharedFetch | undefined {
     return this.#fetches.get(textOf(key))
   }
 
-  /** Whether others may wait for a new request for a key: none waits for another one, and the last response was shared. */
+  /** Whether a new request for a key may share its response: no other one does, and the last response was stored. */
   mayLead(key: CacheKey): boolean {
     const text = textOf(key)
     if (this.#fetches.has(text)) return false
@@ -90,14 +90,14 @@ export class Cache {
     if (this.#fetches.get(text) === fetch) this.#fetches.delete(text)
   }
 
-  /** The response for a key was for one client alone. */
+  /** The response for a key could not be shared. */
   unshared(key: CacheKey): void {
     this.#unshared.set(textOf(key), this.wallClock() + UNSHARED_MS)
   }
 
   /**
-   * Forgets what is purged, and does not store what is on its way, whatever its key.
-   * @returns how many entries were forgotten
+   * Removes entries, and stores no response that is in progress, whatever its key.
+   * @returns the number of entries removed
    */
   purge(what: Purge): Promise<number> {
     this.#purgedAt = ++this.#invalidations
@@ -105,7 +105,7 @@ export class Cache {
     return this.store.purge(what)
   }
 
-  /** Forgets what is stored under a key, and does not store what is on its way (RFC 9111 §4.4). */
+  /** Removes what is stored under a key, and stores none of its responses in progress (RFC 9111 §4.4). */
   invalidate(key: CacheKey): void {
     const text = textOf(key)
     this.#invalidated.delete(text)
@@ -114,12 +114,12 @@ export class Cache {
     this.store.invalidate(key)
   }
 
-  /** What `isInvalidated` compares with: how many invalidations there were so far. */
+  /** The number of invalidations so far, to be passed to `isInvalidated` later. */
   get invalidations(): number {
     return this.#invalidations
   }
 
-  /** Whether a key may have been invalidated since there were so many invalidations. */
+  /** Whether a key may have been invalidated since `invalidations` had a value. */
   isInvalidated(key: CacheKey, since: number): boolean {
     if (this.#invalidations === since) return false
     if (this.#purgedAt > since) return true

@@ -1,9 +1,9 @@
 /**
- * The cache as a Sender around a Sender (RFC 9111): what may be answered from a store is, what may not goes on to the
- * sender inside and is stored on its way back where that is allowed.
+ * The cache as a Sender that wraps another (RFC 9111): it answers from the store where that is allowed, and passes all other
+ * requests to the inner sender, whose responses it stores where that is allowed.
  *
- * It is asked where a sender is, behind policy and the vetting of addresses: a client without a right to a host never
- * gets what another one has fetched from it.
+ * Policy and the vetting of addresses come first, as for every sender: a client that may not reach a host never receives what
+ * another client has fetched from it.
  */
 import { serializeCacheStatus } from '../../cache/cache-status.js'
 import { decidePart } from '../../cache/partial.js'
@@ -26,7 +26,7 @@ import { deliver, type Delivered } from './delivery.js'
 import { Fetch, type FetchReason } from './fetch.js'
 import type { CacheEntry } from './store.js'
 
-/** What is said of requests that go past what is stored. */
+/** The result reported for requests that are not answered from the store. */
 const RESULTS = {
   off: 'bypass',
   method: 'method',
@@ -82,7 +82,7 @@ function lookUpAlone(run: CacheRun): Cancel {
   return lookUp(run, false)
 }
 
-/** @param joins whether it may wait for the response to another request */
+/** @param joins whether the request may share the response to another one */
 function lookUp(run: CacheRun, joins: boolean): Cancel {
   const found = run.cache.store.find(run.asked.key)
   if (!(found instanceof Promise)) return answer(run, found, joins)
@@ -136,8 +136,8 @@ function describeHit(
 }
 
 /**
- * @param found what is stored under the key
- * @param selected what of it the request selects
+ * @param found the entries under the key
+ * @param selected the one that the request selects
  */
 function fetch(
   run: CacheRun,
@@ -154,7 +154,7 @@ function fetch(
   return new Fetch(run, reason, found, selected).start(false)
 }
 
-/** Validates what was served stale, for nobody's answer (RFC 5861 §3). */
+/** Validates an entry that was served stale; no client waits for the response (RFC 5861 §3). */
 function revalidate(run: CacheRun, found: readonly CacheEntry[], entry: CacheEntry): void {
   if (!run.cache.mayLead(run.asked.key)) return
   new Fetch({ ...run, events: IGNORED_EVENTS }, 'stale', found, entry).startInBackground()

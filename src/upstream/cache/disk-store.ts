@@ -1,9 +1,9 @@
 /**
- * Stored responses as plain files in a directory, which the workers of a machine share and which survives them.
+ * Stored responses as plain files in a directory, which the workers of a machine share and which outlives them.
  *
- * The files are all there is: no process has a list that another would have to be told of. An entry comes into being and
- * goes by a rename or a removal, so nobody sees half of one, whenever a process is killed; nothing waits for the disk
- * with `fsync`, as what a loss of power tears is noticed by its checksum and is a miss.
+ * The files are the only state: no process keeps a list that others would have to learn of. An entry is created by a rename
+ * and ends by a removal, so no process ever sees a part of one, even if another is killed. Nothing is synced to the disk
+ * (`fsync`): a file that a power failure has damaged is recognised by its checksum, and is a miss.
  */
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
@@ -40,9 +40,9 @@ import {
 } from './store.js'
 
 export interface DiskStoreOptions {
-  /** Made at the first write. */
+  /** Created at the first write. */
   readonly directory: string
-  /** Most bytes that it takes of the disk, whoever writes them. */
+  /** The largest number of bytes on the disk, written by all processes. */
   readonly maxBytes: number
   readonly maxObjectBytes: number
   readonly failures: StoreFailures
@@ -50,30 +50,30 @@ export interface DiskStoreOptions {
   readonly now: () => number
   /** Milliseconds since the epoch. */
   readonly wallClock: () => number
-  /** Usable as a file name, and never the same twice. */
+  /** Unique, and usable as a file name. */
   readonly randomId: () => string
   readonly descriptors?: Descriptors
-  /** Milliseconds that a look-up may take, counted as `lateAfter` does; 50 unless given. */
+  /** Time limit of a look-up in milliseconds, counted as in `lateAfter`; 50 by default. */
   readonly findMs?: number
-  /** What is put between the store and the file system. */
+  /** Wraps the file system, for tests. */
   readonly wrapFiles?: (files: DiskFiles) => DiskFiles
 }
 
 const FIND_MS = 50
-/** Each may have a descriptor. */
+/** The largest number of writers; each may have a file descriptor. */
 const MOST_WRITERS = 256
-/** Changes that wait for the disk. */
+/** The largest number of changes that wait for the disk. */
 const MOST_CHANGES = 1024
-/** Keys whose entries were to be removed and could not be. */
+/** The largest number of keys remembered whose entries could not be removed yet. */
 const MOST_INVALID = 10_000
-/** An entry's time says to the minute when it was used. */
+/** The modification time of an entry says to the minute when it was used last. */
 const TOUCH_MS = 60_000
 
-/** One look-up. */
+/** The state of a look-up. */
 interface Search {
-  /** For changes of its key; it has not asked the disk yet. */
+  /** It waits for changes of its key and has not used the disk yet. */
   isWaiting: boolean
-  /** It has been answered. */
+  /** Its time limit has passed, and it was answered. */
   isLate: boolean
 }
 
@@ -93,15 +93,15 @@ export class DiskStore implements CacheStore {
   readonly #writing: WriterContext
   readonly #writers = new Set<DiskWriter>()
   readonly #readings = new Set<BodyReading>()
-  /** What is going on in the background, waited for when the store is closed. */
+  /** Work in the background, which `close` waits for. */
   readonly #background = new Set<Promise<void>>()
-  /** The last change of each key that waits for the disk, by the names of its entries: a look-up comes behind it. */
+  /** The last pending change of each key, by the prefix of its files: a look-up waits for it. */
   readonly #changes = new Map<string, Promise<void>>()
-  /** Keys, likewise, whose entries are not to be used any more, whether they could be removed yet or not. */
+  /** Keys, by prefix, whose entries must not be used any more, even if they could not be removed yet. */
   readonly #invalid = new Set<string>()
-  /** Those that are going on. */
+  /** The purges in progress. */
   readonly #purges = new Set<Purge>()
-  /** Look-ups that the disk has not answered in time, nor since. */
+  /** The number of look-ups that have exceeded their time limit and are still waiting for the disk. */
   #overdue = 0
   #isFailing = false
   #isClosed = false
@@ -187,7 +187,7 @@ export class DiskStore implements CacheStore {
   }
 
   find(key: CacheKey): readonly CacheEntry[] | Promise<readonly CacheEntry[]> {
-    // While the disk does not answer, no more threads of the process are given to it.
+    // While the disk does not respond, it gets no more threads of the process.
     if (this.#isClosed || this.#overdue > 0) return []
     const search = { isWaiting: true, isLate: false }
     return this.#inTime(search, this.#find(key, search))
@@ -225,13 +225,13 @@ export class DiskStore implements CacheStore {
 
   invalidate(key: CacheKey): void {
     const place = this.#layout.placeOf(key)
-    // Until they are removed: a look-up that does not reach the disk finds nothing either.
+    // Until they are removed, a look-up finds nothing even if the disk cannot be reached.
     this.#invalid.add(place.prefix)
     if (this.#invalid.size > MOST_INVALID) {
       const [oldest] = this.#invalid
       if (oldest !== undefined) this.#invalid.delete(oldest)
     }
-    // The others are told at once; what is stored under the key may have to wait for what is being written.
+    // Other processes are informed at once; the removal may have to wait for an entry that is being written.
     const told = this.#invalidations.add(place).catch(error => this.#report(error))
     void this.#change(place, async () => {
       await told
@@ -253,7 +253,7 @@ export class DiskStore implements CacheStore {
       receiver,
       open: () => this.#files.open(bodyFile(folder, id)),
       onFailure: error => {
-        // It was evicted since it was found.
+        // The entry was evicted after it was found.
         if (isMissing(error)) return
         this.#report(error)
         if (error instanceof DamagedEntry) this.remove([entry])
@@ -269,7 +269,7 @@ export class DiskStore implements CacheStore {
     for (const writer of this.#writers) if (isPurged(writer.key.uri, what)) writer.abort()
     try {
       await this.#invalidations.add(undefined).catch(error => this.#report(error))
-      // An entry that is coming into being, or gets another head, is there by then.
+      // Entries that are being created, or get another head, are in place then.
       await Promise.all(this.#changes.values())
       switch (what.kind) {
         case 'uri':
@@ -295,7 +295,7 @@ export class DiskStore implements CacheStore {
     }
   }
 
-  /** What is being read or written breaks off. */
+  /** Readings fail, and writers are aborted. */
   async close(): Promise<void> {
     this.#isClosed = true
     for (const reading of this.#readings) reading.fail()
@@ -309,7 +309,7 @@ export class DiskStore implements CacheStore {
     await (await this.#temporary).close()
   }
 
-  /** @returns nothing when the disk takes too long */
+  /** @returns no entry if the disk takes too long */
   #inTime(search: Search, looking: Promise<readonly CacheEntry[]>): Promise<readonly CacheEntry[]> {
     return new Promise(resolve => {
       let isOverdue = false
@@ -317,7 +317,7 @@ export class DiskStore implements CacheStore {
       const cancelLate = lateAfter(findMs, () => {
         search.isLate = true
         resolve([])
-        // What waits for a long content to be written keeps no thread busy, and says nothing of other keys.
+        // Waiting for a long content to be written occupies no thread, and says nothing about other keys.
         if (search.isWaiting) return
         isOverdue = true
         this.#overdue++
@@ -364,7 +364,7 @@ export class DiskStore implements CacheStore {
   async #update(entry: DiskEntry, head: StoredHead): Promise<void> {
     const { folder, id, key, length, crcs, content } = entry
     const bytes = serializeEntry({ key, head, length, crcs, content })
-    // A head that is put in its place while it is being removed would bring it back.
+    // Replacing the head of an entry that is being purged would restore it.
     const isGoing = [...this.#purges].some(what => isPurged(key.uri, what))
     if (bytes === undefined || isGoing) {
       await this.#entries.remove(folder, id)
@@ -380,7 +380,7 @@ export class DiskStore implements CacheStore {
         return
       }
       this.#usage.add(grown, 0)
-      // The head may have come into the place of one that was removed in that moment.
+      // The head may have replaced one that was removed at the same moment.
       if (await this.#isInvalidated(this.#layout.placeOf(key), since)) await this.#entries.remove(folder, id)
     } catch (error) {
       await this.#files.remove(file.path).catch(() => {})
@@ -393,7 +393,7 @@ export class DiskStore implements CacheStore {
     this.#invalid.delete(place.prefix)
   }
 
-  /** Never rejects: where it cannot be told, nothing is stored. */
+  /** Never rejects: if it is unknown, nothing is stored. */
   #isInvalidated(place: Place, since: Mark): Promise<boolean> {
     if (!(since instanceof InvalidationMark)) throw new TypeError('a mark of another store')
     return this.#invalidations.hasSince(since, place).catch(error => {
@@ -402,7 +402,7 @@ export class DiskStore implements CacheStore {
     })
   }
 
-  /** Does work on what is stored under a key when that before it is done. */
+  /** Works on the entries of a key, after the pending changes of that key. */
   async #change({ prefix }: Place, work: () => Promise<void>): Promise<void> {
     if (this.#isClosed || this.#changes.size >= MOST_CHANGES) return
     const before = this.#changes.get(prefix) ?? Promise.resolve()

@@ -1,9 +1,9 @@
 /**
- * A request upstream on behalf of the cache: its response is passed on, stored where that is allowed (RFC 9111 §3), and
- * shared by whoever asked for the same in the meantime (collapsed forwarding, §4).
+ * A request upstream on behalf of the cache: its response is passed on, stored if that is allowed (RFC 9111 §3), and shared
+ * with clients that have requested the same in the meantime (collapsed forwarding, §4).
  *
- * All who receive a response are alike: none of them gets less than all of it, or waits for ever for a slower one (see
- * receivers.ts). The request ends when nobody is left who waits for it.
+ * All receivers of a response are treated alike: none receives less than all of it, or waits for ever for a slower one (see
+ * receivers.ts). The request is cancelled when the last of them has left.
  */
 import type { Socket } from 'node:net'
 import { serializeCacheStatus } from '../../cache/cache-status.js'
@@ -27,53 +27,53 @@ import { type CacheEntry, NOTHING_HELD } from './store.js'
 import { beginsBehind, restIncomplete, StoredBeginning } from './stored-beginning.js'
 import { Storing, type Unstored } from './storing.js'
 
-/** Why the cache did not answer by itself. */
+/** Why the cache sent the request upstream. */
 export type FetchReason = 'uri_miss' | 'vary_miss' | 'stale' | 'request' | 'partial' | 'method' | 'bypass'
 
-/** Milliseconds that a client waits for the response to the request of another one, and one that comes behind its head. */
+/** How long a client waits for the response to another client's request, and how long if that has begun, in milliseconds. */
 const WAIT_MS = 5000
 const LATE_WAIT_MS = 1000
-/** Milliseconds in which a response that nobody waits for has to be complete. */
+/** The time limit for a response that no client waits for, in milliseconds. */
 const BACKGROUND_MS = 60_000
 
 export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
   readonly #run: CacheRun
   readonly #reason: FetchReason
   readonly #storing: Storing
-  /** What may be served stale if the origin fails. */
+  /** The entry that the request selects, which may be served stale if the origin fails. */
   readonly #selected: CacheEntry | undefined
   readonly #leader: Receiver
   readonly #receivers: Receivers
-  /** They came when the response was on its way, and wait for it to be stored. */
+  /** Clients that joined after the head of the response, and wait until it is stored. */
   readonly #late = new Set<Receiver>()
-  /** What is validated; undefined where nothing is. */
+  /** The entry that is validated; undefined if none is. */
   #validated: CacheEntry | undefined
-  /** What is stored of the representation, where only the rest of it is asked for. */
+  /** The stored beginning of the representation, if only the rest is requested. */
   #beginning: CacheEntry | undefined
   #whole: StoredBeginning | undefined
   #state: 'waiting' | 'responding' | 'over' = 'waiting'
-  /** Whether others find it in the cache, and whether they may wait for it. */
+  /** Whether other requests find it in the cache, and whether they may join. */
   #isListed = false
   #isShared = false
   #isInBackground = false
   #timer: NodeJS.Timeout | undefined
-  /** Releases what was found. */
+  /** Releases the entries that were found. */
   #release: () => void
   #isConnected = false
-  /** Whether the request is to be sent again, without condition, once this response is over. */
+  /** Whether to send the request again without a condition when this response has ended. */
   #isToBeRepeated = false
   #cancel: Cancel | undefined
   #attempts = 0
   #flow: Flow | undefined
-  /** Whether content is being passed on, and whether somebody has paused or gone on in that moment. */
+  /** Whether content is being passed on, and whether a receiver has paused or resumed meanwhile. */
   #isPassing = false
   #isFlowChanged = false
-  /** Whether the origin is held back. */
+  /** Whether the origin is paused. */
   #isHeld = false
 
   /**
-   * @param found what is stored under the key
-   * @param selected what of it the request selects
+   * @param found the entries under the key
+   * @param selected the one that the request selects
    */
   constructor(
     run: CacheRun,
@@ -96,8 +96,8 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
   }
 
   /**
-   * @param fresh as of a Sender
-   * @returns what takes the client that it is for away from it
+   * @param fresh as for `Sender.send`
+   * @returns a function that cancels the answer to the client whose request this is
    */
   start(fresh: boolean): Cancel {
     const { cache, asked } = this.#run
@@ -111,7 +111,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     return this.#leader.cancel
   }
 
-  /** It is for nobody: it is the only one for its key, and is ended if its response takes too long. */
+  /** Starts without a client. There is only one such request for a key, and it has a time limit. */
   startInBackground(): void {
     this.#isInBackground = true
     this.#timer = setTimeout(this.#leader.cancel, BACKGROUND_MS).unref()
@@ -124,7 +124,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     cache.began(asked.key, this)
   }
 
-  /** Nobody waits for it from now on but who receives its response. */
+  /** No further client may join. */
   #unlist(): void {
     this.#isShared = false
     if (!this.#isListed) return
@@ -149,7 +149,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
   }
 
   flowChanged(): void {
-    // An origin that goes on may send more at once, which is for nobody before all have what is being passed on.
+    // An origin that resumes may deliver the next chunk synchronously, before all receivers have the present one.
     this.#isFlowChanged = this.#isPassing
     if (this.#state !== 'responding' || this.#isPassing) return
     const { isKept, isBehind } = this.#storing
@@ -173,7 +173,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     else this.#abandon()
   }
 
-  /** Nobody is left who waits for it. */
+  /** The last receiver has left. */
   #abandon(): void {
     this.#end()
     this.#cancel?.()
@@ -182,7 +182,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     this.#releaseLate()
   }
 
-  /** Those who cannot get the rest from the store, as it is not kept there, get it from the origin. */
+  /** Receivers that are behind get the rest from the origin, because the store does not keep it. */
   #recoverBehind(): void {
     const { response, length } = this.#storing
     if (response === undefined) return
@@ -246,7 +246,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     if (this.#isFlowChanged || (!isKept && this.#receivers.areSeveral)) this.flowChanged()
   }
 
-  /** It turns out not to be stored: nobody waits for that any longer, or the next time. */
+  /** The response will not be stored: clients that wait for that start over, and the next ones do not wait. */
   #unshare(): void {
     const { cache, asked } = this.#run
     cache.unshared(asked.key)
@@ -277,7 +277,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
         this.#send(true)
         return
       }
-      // As with relayToOneOf: another one may have what is current.
+      // As in relayToOneOf: another hop may have a current response.
       const mayMove = !this.#isConnected || error.type === 'connection_terminated'
       if (!(this.#run.asked.hasOtherHops && mayMove) && this.#serveStale(undefined)) return
     }
@@ -298,12 +298,12 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     const sent = fields === undefined ? request : { ...request, fields }
     this.#storing.sent()
     const cancel = sender.send(sent, permit, this, fresh)
-    // It may have failed while it was being sent, and another attempt be under way; or all of it may be over.
+    // `send` may have failed synchronously, and another attempt been started; or everything may have ended.
     if (attempt === this.#attempts) this.#cancel = cancel
     if (this.#state === 'over') cancel()
   }
 
-  /** Nothing is expected from the origin any more. */
+  /** No further event of the origin is expected. */
   #end(): void {
     this.#state = 'over'
     clearTimeout(this.#timer)
@@ -313,12 +313,12 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     this.#unlist()
   }
 
-  /** The origin says that what is stored is current (RFC 9111 §4.3.3, §4.3.4). */
+  /** The origin has confirmed the stored response (RFC 9111 §4.3.3, §4.3.4). */
   #validate(entry: CacheEntry, notModified: ReceivedHead): void {
     const { store } = this.#run.cache
     const head = freshened(entry.response.head, notModified, this.#storing.times, this.#run.asked.fields)
     if (head === undefined) {
-      // It means another representation than the one that was asked about.
+      // The 304 is about another representation than the validated one.
       store.remove([entry])
       this.#validated = undefined
       this.#isToBeRepeated = true
@@ -333,7 +333,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     this.#deliverStored(entry, response, { result: 'revalidated', fwdStatus: 304, whose })
   }
 
-  /** The rest of a representation has come behind the beginning of it that is stored (RFC 9111 §3.4). */
+  /** The rest of a representation arrives, whose beginning is stored (RFC 9111 §3.4). */
   #complete(beginning: CacheEntry, rest: ReceivedHead, upstream: Flow): void {
     const { asked, cache } = this.#run
     const { store } = cache
@@ -343,7 +343,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
       : undefined
     const head = newer?.kind === 'store' ? combinedHead(stored, newer.head) : undefined
     if (head?.status !== 200 || !beginsBehind(stored, rest)) {
-      // All of it is asked for; what has come is none of the client's.
+      // The complete representation is requested instead; the client receives nothing of this response.
       store.remove([beginning])
       this.#beginning = undefined
       this.#cancel?.()
@@ -370,8 +370,8 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
   }
 
   /**
-   * What is stored, where the origin has failed and that is allowed (RFC 9111 §4.2.4, RFC 5861 §4).
-   * @param status of the response; undefined where there is none
+   * Answers with a stale response if the origin has failed and that is allowed (RFC 9111 §4.2.4, RFC 5861 §4).
+   * @param status of the origin's response; undefined if there is none
    */
   #serveStale(status: number | undefined): boolean {
     const entry = this.#selected
@@ -393,7 +393,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     this.#releaseLate()
   }
 
-  /** The response goes to all who wait for it, and into the store where it may. */
+  /** Passes the response to all waiting clients, and stores it if that is allowed. */
   #pass(head: ReceivedHead): void {
     const { cache, asked } = this.#run
     this.#state = 'responding'
@@ -435,7 +435,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     receiver.respond({ ...head, fields: head.fields.plus('Cache-Status', status) }, outcome)
   }
 
-  /** @param behind who still needs content that has been received */
+  /** @param behind receivers that lack content which has been received */
   #settle(entry: CacheEntry | undefined, behind: readonly Receiver[]): void {
     const { response, bytes } = this.#storing
     if (response !== undefined) {

@@ -1,16 +1,15 @@
-/** A bound on waiting that tells a store that is late from a process that was busy. */
+/** A time limit that distinguishes a slow store from a busy process. */
 
 /**
- * A turn of the event loop counts as one of so many parts of the bound at most: a process that is busy with other things
- * needs some twenty turns, however fast the store is, for an entry that is written and then found.
+ * One turn of the event loop counts for at most this fraction of the limit. A busy process needs about twenty turns to write
+ * an entry and find it, however fast the store is.
  */
 const PARTS = 25
 
 /**
- * Calls `late` after so many milliseconds of waiting. Of a turn of the event loop no more counts than a 25th of them, and
- * what has arrived in it is read before it counts: in a process whose turns are short this is the time that has passed, and
- * in one whose turns are long it is 25 turns at least.
- * @returns what takes it back
+ * Calls `late` when the limit has passed. One turn of the event loop counts for at most a 25th of it, and data that arrived in
+ * the turn is read first. So the limit is the elapsed time if turns are short, and at least 25 turns if they are long.
+ * @returns a function that cancels it
  */
 export function lateAfter(ms: number, late: () => void): () => void {
   const part = ms / PARTS
@@ -25,7 +24,7 @@ export function lateAfter(ms: number, late: () => void): () => void {
     else wait()
   }
   const wait = (): void => {
-    // Timers are late by up to a millisecond; what is too much of it does not count.
+    // Timers fire up to a millisecond late; the excess does not count.
     timer = setTimeout(() => {
       turn = setImmediate(check)
     }, part - 1)

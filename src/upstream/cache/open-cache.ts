@@ -1,4 +1,4 @@
-/** From the keys of `cache` to a cache with its store. Loaded where there is one, which few configurations have. */
+/** Opens the cache that `cache` configures, with its store. Imported only if there is one, which is rare. */
 import { randomBytes } from 'node:crypto'
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
@@ -17,9 +17,9 @@ import { StoreFailures } from './store-failures.js'
 
 export interface OpenCache {
   readonly store: Pick<CacheStore, 'stats' | 'close'>
-  /** @returns how many entries were forgotten */
+  /** @returns the number of entries removed */
   purge(what: Purge): Promise<number>
-  /** A sender that asks the cache before another one. */
+  /** Wraps a sender with the cache. */
   around(sender: Sender): Sender
 }
 
@@ -32,7 +32,7 @@ export interface OpenCacheOptions {
   readonly wallClock: () => number
 }
 
-/** Where relative paths are from, and what was read of the files that the keys name. */
+/** The folder that relative paths start from, and the content of the files that the keys name. */
 export interface CacheFiles {
   readonly folder: string
   readonly files: Loaded['files']['cache']

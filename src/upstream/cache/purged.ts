@@ -1,4 +1,4 @@
-/** What a purge is of, told by the URI of what is stored. */
+/** Which stored URIs a purge covers. */
 import type { Purge } from './store.js'
 
 export function isPurged(uri: string, what: Purge): boolean {
@@ -13,8 +13,8 @@ export function isPurged(uri: string, what: Purge): boolean {
 }
 
 /**
- * Whether a URI is of a host, on whatever port.
- * @param host in lower case, an IPv6 address in brackets or without
+ * Whether a URI has a host, on any port.
+ * @param host in lower case; an IPv6 address with or without brackets
  */
 export function isOfHost(uri: string, host: string): boolean {
   const start = uri.indexOf('://') + 3

@@ -1,4 +1,4 @@
-/** One who waits for a response that the cache has asked an origin for, or receives it. */
+/** A client that waits for, or receives, a response that the cache has requested from an origin. */
 import type { StoredResponse } from '../../cache/freshness.js'
 import type { ProxyError } from '../../errors.js'
 import type { Fields } from '../../http/fields.js'
@@ -9,40 +9,40 @@ import type { CacheRun } from './cache.js'
 import { Delivery } from './delivery.js'
 import type { CacheEntry } from './store.js'
 
-/** Where a response comes from that several receive. */
+/** The source of a response that several clients receive. */
 export interface ResponseSource {
-  /** One more takes nothing now, or goes on. */
+  /** A receiver has paused or resumed. */
   flowChanged(): void
-  /** @returns whether all who wait were answered with something stale, as the origin has had its time */
+  /** The origin took too long. @returns whether all waiting clients were answered with a stale response */
   replacesLate(): boolean
-  /** Somebody does not wait any more. */
+  /** A receiver has left. */
   left(receiver: Receiver): void
 }
 
-/** Bytes that one may be behind the fastest; those who share them are behind by the same ones. */
+/** How many bytes may wait for one receiver; the buffers are shared with other receivers that are behind. */
 const MAX_BACKLOG = 1024 * 1024
 
 export class Receiver implements Flow {
   readonly run: CacheRun
   readonly #source: ResponseSource
-  /** What ends the answer where it does not come from the source. */
+  /** Cancels the answer if it does not come from the source. */
   #cancelElsewhere: Cancel | undefined
   #delivery: Delivery | undefined
   #timer: NodeJS.Timeout | undefined
-  /** Bytes of content passed on, and the CRC-32 of them where it is computed. */
+  /** The number of bytes of content passed on, and their CRC-32 if it is computed. */
   #received = 0
   #sum: number | undefined
   #isPaused = false
-  /** What has come since it was paused, each piece with the CRC-32 of all content up to its end. */
+  /** What has arrived since it was paused, each chunk with the CRC-32 of all content up to its end. */
   #backlog: (readonly [chunk: Uint8Array, sum: number | undefined])[] = []
   #backlogBytes = 0
-  /** Whether what has come since is being passed on: what comes meanwhile is behind it. */
+  /** Whether the backlog is being passed on: chunks that arrive meanwhile come after it. */
   #isDraining = false
-  /** Of the response, where all of it has come and is not passed on yet. */
+  /** Set when the response is complete but not passed on yet. */
   #trailers: Fields | undefined
-  /** Whether it does not receive content as it comes any more, and gets the rest from the store. */
+  /** Whether it has fallen behind: it receives the rest from the store or by a request of its own. */
   #isBehind = false
-  /** Whether it is answered in another way, or does not wait any more. */
+  /** Whether it is answered in another way, or has left. */
   #isGone = false
 
   constructor(source: ResponseSource, run: CacheRun) {
@@ -50,12 +50,12 @@ export class Receiver implements Flow {
     this.run = run
   }
 
-  /** Waits for so many milliseconds, and goes its own way then. */
+  /** Starts over by itself if there is no response after so many milliseconds. */
   wait(ms: number): void {
     this.#timer = setTimeout(() => this.goAlone(), ms)
   }
 
-  /** What is passed on to the client while it waits for the response; undefined when it does not any more. */
+  /** What the client is notified of while it waits for the response; undefined after it has left. */
   get events(): CacheRun['events'] | undefined {
     return this.#isGone ? undefined : this.run.events
   }
@@ -68,14 +68,14 @@ export class Receiver implements Flow {
     return false
   }
 
-  /** It is answered with what this one does. */
+  /** Has the client answered by a function instead. */
   goElsewhere(answer: (run: CacheRun) => Cancel): void {
     if (this.#isGone) return
     this.#leave()
     this.#cancelElsewhere = answer(this.run)
   }
 
-  /** It begins anew, and waits for nobody. */
+  /** Starts over without sharing the response to another request. */
   goAlone(): void {
     this.goElsewhere(this.run.again)
   }
@@ -86,7 +86,7 @@ export class Receiver implements Flow {
     this.run.events.responded(head, this)
   }
 
-  /** @param sum CRC-32 of all content up to the end of this piece, where it is computed */
+  /** @param sum CRC-32 of all content up to the end of this chunk, if it is computed */
   data(chunk: Uint8Array, sum: number | undefined): void {
     if (this.#isBehind) return
     if (!this.#isPaused && !this.#isDraining) {
@@ -97,19 +97,19 @@ export class Receiver implements Flow {
     this.#backlogBytes += chunk.length
   }
 
-  /** Whether as much waits for it as may. */
+  /** Whether more waits for it than the limit. */
   get isFull(): boolean {
     return this.#backlogBytes > MAX_BACKLOG
   }
 
-  /** It gets no more content as it comes; what waits for it is given up. */
+  /** Discards what waits for it; it receives the rest in another way. */
   fallBehind(): void {
     this.#isBehind = true
     this.#backlog = []
     this.#backlogBytes = 0
   }
 
-  /** @returns whether it has, or holds, all of the response */
+  /** @returns false if it has fallen behind and lacks content */
   ended(trailers: Fields): boolean {
     if (this.#isBehind) return false
     this.#trailers = trailers
@@ -124,8 +124,8 @@ export class Receiver implements Flow {
   }
 
   /**
-   * Gets the rest of the content from the store, or from the origin where it was not kept.
-   * @param length bytes of all of it; Infinity where that is not known
+   * Delivers the rest of the content from the store, or from the origin if it was not kept.
+   * @param length bytes of the complete content; Infinity if unknown
    */
   catchUp(response: StoredResponse, kept: CacheEntry | undefined, length: number): void {
     if (this.#isGone) return
@@ -137,7 +137,7 @@ export class Receiver implements Flow {
     else this.#delivery.start()
   }
 
-  /** Whether content has to wait before it can be passed on to it as it comes. */
+  /** Whether the client accepts no content at present. */
   get isPaused(): boolean {
     return this.#isPaused
   }
@@ -158,7 +158,7 @@ export class Receiver implements Flow {
       this.#delivery.resume()
       return
     }
-    // Each piece may pause it again, and more may come meanwhile.
+    // Each chunk may pause it again, and more may arrive meanwhile.
     this.#isDraining = true
     while (!this.isPaused) {
       const waiting = this.#backlog.shift()

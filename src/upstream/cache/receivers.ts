@@ -1,11 +1,11 @@
 /**
- * All who receive one response while it comes (RFC 9111 §4), and the pace at which it comes.
+ * All clients that receive one response while it arrives (RFC 9111 §4), and its pace.
  *
- * While the response is being stored the fastest of them sets the pace: one that has fallen behind reads the rest from the
- * store. When the store has given up, as the content turned out too large, the rest comes from the origin, by a request of
- * its own. With a strong entity tag it is known to be of the same representation. Without one it is recognised by the bytes
- * that the client has had, whose CRC-32 is computed for that, and an origin that makes other bytes each time has no such
- * rest: so the slowest then sets the pace, and the others wait for it, five seconds in all.
+ * While the response is being stored, the fastest receiver sets the pace: one that has fallen behind reads the rest from the
+ * store. If the store gives up because the content turns out too large, the rest comes from the origin, by another request.
+ * A strong entity tag shows that it belongs to the same representation. Without one the bytes that the client has received
+ * must be the same, which their CRC-32 shows. An origin that generates different bytes each time cannot provide that rest, so
+ * then the slowest receiver sets the pace, and the others wait for it, five seconds in all.
  */
 import { serializeCacheStatus } from '../../cache/cache-status.js'
 import type { StoredResponse } from '../../cache/freshness.js'
@@ -15,15 +15,15 @@ import { addToSum, deliver, hasStrongTag } from './delivery.js'
 import type { Receiver } from './receiver.js'
 import type { CacheEntry } from './store.js'
 
-/** Milliseconds in all for which the receivers of a response wait for slower ones. */
+/** How long the receivers of a response wait for slower ones, in milliseconds in all. */
 const PATIENCE_MS = 5000
 
-/** What is said of a stored response that is delivered in the end. */
+/** How a stored response is delivered after the origin was asked. */
 export interface StoredAnswer {
   readonly result: 'revalidated' | 'stale_hit'
-  /** The status that the origin has answered with; undefined where it has not. */
+  /** The status of the origin's response; undefined if there was none. */
   readonly fwdStatus: number | undefined
-  /** Who alone may have it; undefined where all may. */
+  /** The only receiver that may have it; undefined if all may. */
   readonly whose: Receiver | undefined
 }
 
@@ -31,7 +31,7 @@ export class Receivers {
   readonly #leader: Receiver
   readonly #all: Set<Receiver>
   readonly #changed: () => void
-  /** Of the content so far; undefined where nobody needs it. */
+  /** CRC-32 of the content so far; undefined if it is not needed. */
   #sum: number | undefined
   #patienceMs = PATIENCE_MS
   #timer: NodeJS.Timeout | undefined
@@ -39,8 +39,8 @@ export class Receivers {
   #areSeveral = false
 
   /**
-   * @param leader whose request is sent
-   * @param changed one has fallen behind that the others have waited for
+   * @param leader the receiver whose request is sent
+   * @param changed called when a receiver that others waited for has fallen behind
    */
   constructor(leader: Receiver, changed: () => void) {
     this.#leader = leader
@@ -48,7 +48,7 @@ export class Receivers {
     this.#changed = changed
   }
 
-  /** Whether there were several when the content began. */
+  /** Whether there was more than one when the content began. */
   get areSeveral(): boolean {
     return this.#areSeveral
   }
@@ -65,12 +65,12 @@ export class Receivers {
     this.#all.add(receiver)
   }
 
-  /** @returns whether it was there */
+  /** @returns false if it had left before */
   delete(receiver: Receiver): boolean {
     return this.#all.delete(receiver)
   }
 
-  /** The content follows, and nobody joins any more. */
+  /** Call it before the first content; no receiver joins later. */
   begin(response: StoredResponse | undefined): void {
     this.#areSeveral = this.#all.size > 1
     if (this.#areSeveral && response !== undefined && !hasStrongTag(response)) this.#sum = 0
@@ -98,8 +98,8 @@ export class Receivers {
   }
 
   /**
-   * Those that have fallen behind get the rest from the origin, and are receivers of this response no more.
-   * @param length bytes of all of the content; Infinity where that is not known
+   * Removes the receivers that have fallen behind; they get the rest from the origin.
+   * @param length bytes of the complete content; Infinity if unknown
    */
   recoverBehind(response: StoredResponse, length: number): void {
     for (const receiver of [...this.#all]) {
@@ -109,7 +109,7 @@ export class Receivers {
     }
   }
 
-  /** Delivers what is stored to the leader, whose request has selected it, and to all others whose requests select it. */
+  /** Delivers an entry to the leader, whose request has selected it, and to all others whose requests select it. */
   deliverStored(
     entry: CacheEntry,
     response: StoredResponse,
@@ -132,7 +132,7 @@ export class Receivers {
     }
   }
 
-  /** Nobody waits for another one any more. */
+  /** Stops waiting for slower receivers. */
   end(): void {
     if (this.#timer === undefined) return
     clearTimeout(this.#timer)
@@ -155,7 +155,7 @@ export class Receivers {
     }, this.#patienceMs)
   }
 
-  /** Unless it is the last one for which the content comes. */
+  /** Unless it is the only one that still receives content as it arrives. */
   #leaveBehind(receiver: Receiver): void {
     if (!receiver.isFull) return
     for (const other of this.#all) {

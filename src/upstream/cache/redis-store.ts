@@ -1,16 +1,16 @@
 /**
- * A store in Redis 7 or Valkey, which several machines may share: in one server, or in a cluster.
+ * A store in Redis 7 or Valkey, one server or a cluster, which several machines may share.
  *
- * An entry is found when three things are there: the generation of its partition (`u` in redis/keys.ts), its record with
- * that same generation, and, once it is read, its content. So whatever Redis evicts, in whatever order, leads to a miss or
- * a failed reading, and never back to what was forgotten: forgetting a key takes its generation away.
+ * An entry is found if three things exist: the generation of its partition (`u` in redis/keys.ts), its record with the same
+ * generation, and, when it is read, its content. So whatever Redis evicts, in any order, causes a miss or a failed reading,
+ * and never restores an entry that was removed: removing a key deletes its generation.
  *
- * Everything has a time to live: what is left of the freshness lifetime and a day more, for validation; content that is
- * being written, an hour. What there is room for is Redis' own decision (`maxmemory`, with `maxmemory-policy allkeys-lru`
- * or `allkeys-lfu`); the size that the configuration sets is not enforced here.
+ * Every key has a time to live: the rest of the freshness lifetime and one more day, for validation; an hour for content that
+ * is being written. Redis itself limits the size (`maxmemory`, with `maxmemory-policy allkeys-lru` or `allkeys-lfu`); `size`
+ * of the configuration is not used.
  *
- * A server that has not answered in 50 milliseconds, or is not connected, is not asked for anything until it has answered
- * all that it was asked, or a connection was established again; until then nothing is found, at once.
+ * A server that has not answered within 50 milliseconds, or is not connected, receives no more commands until it has answered
+ * all earlier ones or a new connection is established. Until then look-ups find nothing, without waiting.
  */
 import type { LookupFunction } from 'node:net'
 import { StoredResponse } from '../../cache/freshness.js'
@@ -47,15 +47,15 @@ import {
 } from './store.js'
 
 export interface RedisStoreOptions {
-  /** `redis:`, `rediss:` or `unix:`; several are of one cluster. Their credentials are never logged. */
+  /** `redis:`, `rediss:` or `unix:`; several are nodes of one cluster. Their credentials are never logged. */
   readonly urls: readonly string[]
-  /** Authorities for `rediss:`, PEM; those of the system where absent. */
+  /** Certificate authorities for `rediss:` in PEM; those of the system if absent. */
   readonly ca?: string | undefined
-  /** In place of getaddrinfo for the names in the URLs. */
+  /** Replaces getaddrinfo for the names in the URLs. */
   readonly lookup?: LookupFunction | undefined
   readonly failures: StoreFailures
   readonly freshForMs: FreshForMs
-  /** Milliseconds after which an answer is too late, counted as `lateAfter` does; 50 unless given. */
+  /** Time limit of an answer in milliseconds, counted as in `lateAfter`; 50 by default. */
   readonly timeoutMs?: number | undefined
   /** Milliseconds since the epoch. */
   readonly wallClock: () => number
@@ -63,10 +63,10 @@ export interface RedisStoreOptions {
 
 const TIMEOUT_MS = 50
 const STATS_MS = 1_000
-/** Content that is written and was not taken yet, of all writers. */
+/** The largest number of bytes sent that Redis has not acknowledged, of all writers. */
 const MOST_QUEUED_BYTES = 4 * 1024 * 1024
 const NOTHING: readonly CacheEntry[] = Object.freeze([])
-/** The server could not be reached. */
+/** The mark while the server cannot be reached. */
 const UNKNOWN = new RedisMark(Promise.resolve(undefined))
 
 export class RedisStore implements CacheStore {
@@ -75,13 +75,13 @@ export class RedisStore implements CacheStore {
   readonly #servers: RedisServers
   readonly #queue = new WriteQueue(MOST_QUEUED_BYTES)
   readonly #forgotten = new ForgottenKeys()
-  /** Entries whose content is complete and that are yet to be written, the last of each key: a look-up comes behind it. */
+  /** For each key the last entry that is complete but not written yet: a look-up waits for it. */
   readonly #ending = new Map<string, Promise<unknown>>()
-  /** The state of the key of what was found. */
+  /** The state of the key at each look-up, by the array that it returned. */
   readonly #seen = new WeakMap<readonly CacheEntry[], RedisMark>()
   readonly #timeoutMs: number
 
-  /** @throws RangeError for URLs that are none */
+  /** @throws RangeError for an invalid URL */
   constructor(options: RedisStoreOptions) {
     this.#options = options
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS
@@ -96,7 +96,7 @@ export class RedisStore implements CacheStore {
     )
   }
 
-  /** Whether all of its servers answer. */
+  /** Whether all servers respond. */
   get up(): boolean {
     return this.#servers.up
   }
@@ -193,7 +193,7 @@ export class RedisStore implements CacheStore {
     return new PieceReading({ entry, first, last, receiver, source, lateMs: this.#timeoutMs })
   }
 
-  /** @throws Error when a server cannot be reached: what was to be purged may still be there */
+  /** @throws Error if a server cannot be reached: entries that should be purged may still exist */
   async purge(what: Purge): Promise<number> {
     if (what.kind === 'uri') {
       const { tag, generations } = namesOfUri(what.uri)
@@ -209,7 +209,7 @@ export class RedisStore implements CacheStore {
     return counts.reduce((sum, count) => sum + count, 0)
   }
 
-  /** What the numbers mean: see `statsOf`. They are zero for a server that is down. */
+  /** For the meaning of the numbers see `statsOf`. They are zero for a server that is down. */
   async stats(): Promise<CacheStats> {
     const { all } = this.#servers
     const known = await Promise.all(all.map(server => statsInTime(server)))
@@ -232,7 +232,7 @@ export class RedisStore implements CacheStore {
     return new Error(`no answer within ${this.#timeoutMs} ms`)
   }
 
-  /** One that answers. */
+  /** @returns undefined if it is down */
   #serverOf(tag: string): RedisServer | undefined {
     const server = this.#servers.serverOf(tag)
     return server?.up === true ? server : undefined
@@ -248,14 +248,14 @@ export class RedisStore implements CacheStore {
         resolve(entries)
       }
       const cancelLate = lateAfter(this.#timeoutMs, () => {
-        // What waits for a long content to be written says nothing of how fast the server answers.
+        // Waiting for a long content to be written says nothing about the speed of the server.
         if (isAsked) server.records.slow(this.#tooLate())
         over(NOTHING)
       })
       const found = async ([generation, records]: readonly [Reply, Reply]) => {
         const state = stateOf(generation, null)
         const entries = parseRecords(key, state.generation, records, this.#options.wallClock())
-        // Nothing is stored: an invalidation has nothing to take away, and leaves its mark alone.
+        // Without a generation an invalidation has nothing to delete, and only leaves a mark.
         const seen =
           state.generation === undefined
             ? stateOf(null, await server.records.send('GET', names.invalidation))
@@ -299,16 +299,16 @@ export class RedisStore implements CacheStore {
       ...keepRecords(names, ttlMs),
       keepContent(contentName(names.uri.tag, entry.id), ttlMs),
     ])
-    // What it would have led to is gone, or it was removed meanwhile.
+    // Its content is gone, or the entry was removed meanwhile.
     if (entry.pieces > 0 && replies.at(-1) === 0) this.remove([entry])
   }
 
-  /** Nobody waits for it. */
+  /** Works in the background. */
   #do(server: RedisServer, work: () => Promise<unknown>): void {
     work().catch((error: unknown) => this.#servers.answered(error, server))
   }
 
-  /** A server that is back may hold what was to be forgotten meanwhile. */
+  /** Removes what was invalidated while a server could not be reached. */
   async #prepare(server: RedisServer): Promise<void> {
     if (this.#forgotten.everything) {
       await purgeAll(server.records)

@@ -1,14 +1,14 @@
 /**
- * The events of a store that cannot be used: `cache_store_down` at once and then once a minute as long as it goes on, and
- * `cache_store_up` when it is back. A store that fails at every request would fill the log otherwise.
+ * Logs failures of a store: `cache_store_down` at the first failure and then once a minute while failures continue, and
+ * `cache_store_up` when the store works again. Otherwise a store that fails at every request would fill the log.
  */
 import { errorCode } from '../../errors.js'
 
-/** How often a failure that goes on is logged. */
+/** The interval between two lines while failures continue. */
 const INTERVAL_MS = 60_000
 
 export type StoreEvent =
-  /** @property failures how many there were since the last line */
+  /** @property failures how many occurred since the last line */
   | { readonly event: 'cache_store_down'; readonly error: string; readonly failures: number }
   | { readonly event: 'cache_store_up' }
 
@@ -22,14 +22,14 @@ export class StoreFailures {
   readonly #options: StoreFailuresOptions
   #loggedAt = Number.NEGATIVE_INFINITY
   #failures = 0
-  /** Whether the last line was that it is down: one that comes and goes is logged once a minute, too. */
+  /** Whether the last line was `cache_store_down`. A store that fails now and then is logged once a minute, too. */
   #loggedDown = false
 
   constructor(options: StoreFailuresOptions) {
     this.#options = options
   }
 
-  /** @param error its message is logged, so it must hold no secret */
+  /** @param error its message is logged and must not contain a secret */
   report(error: unknown): void {
     this.#failures++
     const now = this.#options.now()
@@ -40,7 +40,7 @@ export class StoreFailures {
     this.#failures = 0
   }
 
-  /** It can be used again. Nothing is logged where no failure was logged before. */
+  /** The store works again. This is logged only if its failure was. */
   recovered(): void {
     if (!this.#loggedDown) return
     this.#loggedDown = false
@@ -49,7 +49,7 @@ export class StoreFailures {
   }
 }
 
-/** The system's messages begin with the code; others are given theirs. */
+/** Messages of the system begin with their code; it is added to others. */
 function describe(error: unknown): string {
   const message = error instanceof Error && error.message !== '' ? error.message : String(error)
   const code = errorCode(error)

@@ -1,102 +1,102 @@
 /**
- * Where responses are stored: in memory, on disk, in Redis. A store decides nothing about reuse; it finds, keeps and
- * forgets, and bounds what it keeps.
+ * The stores of the cache: memory, disk and Redis. A store does not decide whether a response may be reused; it finds, keeps
+ * and removes entries, and limits how much it keeps.
  *
- * No store fails a request, and none holds one up for more than 50 ms while it looks, and 50 ms while content comes faster
- * than it can be kept. One that is down, slow, full or damaged finds nothing and keeps nothing, and says so in the log once a
- * minute.
+ * A store never fails a request. It delays one by at most 50 ms for a look-up, and by at most 50 ms if content arrives faster
+ * than it can be written. A store that is down, slow, full or damaged finds nothing and keeps nothing, and the log reports it
+ * once a minute.
  */
 import type { CacheKey, StoredHead } from '../../cache/stored-response.js'
 import type { StoredResponse } from '../../cache/freshness.js'
 
-/** One stored response. */
+/** A stored response. */
 export interface CacheEntry {
   readonly key: CacheKey
   readonly response: StoredResponse
-  /** Bytes of content. */
+  /** Length of the content in bytes. */
   readonly length: number
-  /** All of the content, where it is in memory in one piece. */
+  /** The complete content, if it is in memory in one piece. */
   readonly whole?: Uint8Array | undefined
 }
 
-/** Receives the content of an entry. */
+/** Receives the content of an entry while it is read. */
 export interface ContentReceiver {
   data(chunk: Uint8Array): void
   ended(): void
-  /** The rest cannot be read: it was evicted, is damaged, or the store is down. Nothing follows. */
+  /** The rest cannot be read: it was evicted or is damaged, or the store is down. No other call follows. */
   failed(): void
 }
 
-/** The content of an entry on its way. It starts flowing by itself, and never calls back before `read` has returned. */
+/** Content that is being read. It starts without a call, and the receiver is never called before `read` has returned. */
 export interface Reading {
   pause(): void
   resume(): void
-  /** Nothing is called back after that. */
+  /** The receiver is not called any more. */
   cancel(): void
 }
 
-/** Writes one entry. When it cannot keep up, or has no room, it gives up. */
+/** Writes one entry. It gives up if the store cannot keep up or has no room. */
 export interface EntryWriter {
   write(chunk: Uint8Array): void
   /**
-   * Where so much waits to be written that it will have to give up soon: what resolves when it has caught up, or is over.
-   * Nobody has to wait for it.
+   * Defined if so much is queued that the writer will soon have to give up: resolves when it has caught up or has ended.
+   * Waiting for it is optional.
    */
   readonly catchingUp: Promise<void> | undefined
   /**
-   * All of the content was written: the entry is there from now on, in place of those it replaces.
-   * @returns the entry, as soon as it can be read; undefined when it was not kept
+   * Call it after the last `write`. The entry can be found from now on, in place of those that it replaces.
+   * @returns the entry, once it can be read; undefined if it was not kept
    */
   end(): CacheEntry | undefined | Promise<CacheEntry | undefined>
-  /** Whether it has given up: nothing of it is kept. */
+  /** Whether it has given up, so that nothing is kept. */
   readonly isGivenUp: boolean
-  /** Nothing of it is kept. */
+  /** Ends the writer without keeping anything. */
   abort(): void
 }
 
 /** What a store knew of invalidations when a request was sent; it means something to that store alone. */
 export type Mark = object
 
-/** What is purged. */
+/** Which entries to purge. */
 export type Purge =
   | { readonly kind: 'all' }
-  /** Whatever its partition. */
+  /** In all partitions. */
   | { readonly kind: 'uri'; readonly uri: string }
-  /** A host name or address without its port, in lower case. */
+  /** A host name or address in lower case, without a port: all ports are meant. */
   | { readonly kind: 'host'; readonly host: string }
 
 export interface CacheStats {
   readonly entries: number
-  /** Content and heads, as they count against `size`. */
+  /** Bytes of content and heads, as they count towards `size`. */
   readonly bytes: number
   readonly evictions: number
-  /** False while it is down. */
+  /** False while the store is down. */
   readonly up: boolean
 }
 
-/** For stores whose entries take no room in this process. */
+/** Returned by `hold` of stores that keep their entries outside this process. */
 export const NOTHING_HELD = (): void => {}
 
 export interface CacheStore {
-  /** Whether content can be lost while it is being read. */
+  /** Whether content can be lost while it is read. */
   readonly losesContent: boolean
   /**
-   * All responses stored under a key; at once where that needs no waiting. Never rejects. It waits 50 ms at most, of which
-   * a turn of the event loop counts for 2 at most: longer turns are the process', and the store is no reason for them.
+   * Finds all responses stored under a key; synchronously if no I/O is needed. Never rejects. It takes at most 50 ms, and one
+   * turn of the event loop counts for at most 2 ms of them: longer turns are caused by other work of the process.
    */
   find(key: CacheKey): readonly CacheEntry[] | Promise<readonly CacheEntry[]>
   /**
-   * Taken when a request is sent: its response is not to be stored when the key has been invalidated since by another
-   * process that shares the store.
-   * @param found what `find` has found under the key before that request, the same array
-   * @returns undefined where no other process shares it
+   * Call it when a request is sent, and pass the result to `create`: the response is not stored if another process that
+   * shares the store has invalidated the key in the meantime.
+   * @param found the array that `find` returned for the key before the request
+   * @returns undefined if no other process shares the store
    */
   mark(key: CacheKey, found: readonly CacheEntry[]): Mark | undefined
   /**
-   * @param length bytes of content to come, where that is known
-   * @param replaces entries under the same key that are gone once this one is there
-   * @param since of the request that the response answers
-   * @returns undefined when it cannot be kept
+   * @param length bytes of content that will be written, if known
+   * @param replaces entries under the same key, removed when this one is complete
+   * @param since the mark of the request that the response answers
+   * @returns undefined if the entry cannot be kept
    */
   create(
     key: CacheKey,
@@ -105,25 +105,25 @@ export interface CacheStore {
     replaces: readonly CacheEntry[],
     since?: Mark,
   ): EntryWriter | undefined
-  /** Gives an entry another head; the content stays. The entry handed in may go on being read. */
+  /** Replaces the head of an entry and leaves its content. Reading the old entry may continue. */
   update(entry: CacheEntry, head: StoredHead): void
-  /** Forgets these entries. Those being read are read to their end where that is possible. */
+  /** Removes entries. If possible, readings that have begun continue to their end. */
   remove(entries: readonly CacheEntry[]): void
-  /** Forgets whatever is stored under a key: it was invalidated (RFC 9111 §4.4). */
+  /** Removes everything stored under a key that was invalidated (RFC 9111 §4.4). */
   invalidate(key: CacheKey): void
   /**
-   * Keeps entries that were found, which are to be read or replaced once their origin has answered. Where they take room in
-   * this process they count until they are released, stored or not, and are not evicted.
-   * @returns what releases them, to be called once
+   * Holds entries that will be read or replaced when their origin has answered. If they are in memory of this process, they
+   * count towards `size` until they are released, even if they are removed meanwhile, and they are not evicted.
+   * @returns a function that releases them; call it once
    */
   hold(entries: readonly CacheEntry[]): () => void
   /**
    * Reads content of an entry.
-   * @param first position of the first byte, from 0 at the first byte of what is stored
-   * @param last of the last one, included; -1 for an empty content
+   * @param first position of the first byte in the stored content, from 0
+   * @param last position of the last byte, inclusive; -1 for empty content
    */
   read(entry: CacheEntry, first: number, last: number, receiver: ContentReceiver): Reading
-  /** @returns how many entries were forgotten */
+  /** @returns the number of entries removed */
   purge(what: Purge): Promise<number>
   stats(): Promise<CacheStats>
   close(): Promise<void>

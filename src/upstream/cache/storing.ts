@@ -1,6 +1,6 @@
 /**
- * What a response does to the store: it is stored where that is allowed (RFC 9111 §3), it refreshes or replaces what is
- * there (§4.3.5), it invalidates (§4.4).
+ * The effects of a response on the store: it is stored if that is allowed (RFC 9111 §3), updates or replaces stored responses
+ * (§4.3.5), and invalidates (§4.4).
  */
 import { StoredResponse } from '../../cache/freshness.js'
 import { invalidatedUris } from '../../cache/invalidation.js'
@@ -12,34 +12,34 @@ import type { ReceivedHead } from '../../http1/response-reader.js'
 import type { CacheRun } from './cache.js'
 import type { CacheEntry, EntryWriter, Mark } from './store.js'
 
-/** Why a response is not stored: as it is not storable, or as it cannot be. */
+/** Why a response is not stored: it may not be, or it cannot be. */
 export const UNSTORED = [...NOT_STORED, 'off', 'incomplete', 'too-large', 'store'] as const
 export type Unstored = (typeof UNSTORED)[number]
 
-/** Milliseconds in all for which the content of a response waits for the store. */
+/** How long the origin of one response waits for the store, in milliseconds in all. */
 const PATIENCE_MS = 50
 
 export class Storing {
   readonly #run: CacheRun
   readonly #found: readonly CacheEntry[]
   #requestedAt = 0
-  /** How many invalidations there were when the request was sent. */
+  /** The number of invalidations when the request was sent. */
   #invalidations = 0
-  /** Likewise of those in other processes. */
+  /** The same for those of other processes. */
   #since: Mark | undefined
   #response: StoredResponse | undefined
   #writer: EntryWriter | undefined
-  /** Of content: received, and to come in all where that is known. */
+  /** Bytes of content: those received, and the total if known. */
   #bytes = 0
   #length: number | undefined
-  /** Whether content is to wait, as the store is behind. */
+  /** Whether the origin has to wait because the store is behind. */
   #isBehind = false
   readonly #behindChanged: () => void
   #patienceMs = PATIENCE_MS
 
   /**
-   * @param found what is stored under the key
-   * @param behindChanged `isBehind` has changed
+   * @param found the entries under the key
+   * @param behindChanged called when `isBehind` has changed
    */
   constructor(run: CacheRun, found: readonly CacheEntry[], behindChanged: () => void) {
     this.#run = run
@@ -47,14 +47,14 @@ export class Storing {
     this.#behindChanged = behindChanged
   }
 
-  /** The request goes out. */
+  /** The request is being sent. */
   sent(): void {
     const { cache } = this.#run
     this.#requestedAt = cache.wallClock()
     this.#markInvalidations()
   }
 
-  /** What is being stored, or was; undefined where nothing is. */
+  /** The response that is or was being stored; undefined if there is none. */
   get response(): StoredResponse | undefined {
     return this.#response
   }
@@ -64,23 +64,23 @@ export class Storing {
     return this.#bytes
   }
 
-  /** Whether the origin is to be held back, so that the store can keep all of a large content. */
+  /** Whether the origin has to be held back until the store has caught up. */
   get isBehind(): boolean {
     return this.#isBehind
   }
 
-  /** When the request was sent, and that its response comes now. */
+  /** When the request was sent, and the present as the time of its response. */
   get times(): Times {
     return { requestedAt: this.#requestedAt, respondedAt: this.#run.cache.wallClock() }
   }
 
-  /** Whether what is stored under its key was invalidated since the request was sent. */
+  /** Whether this process has invalidated the key since the request was sent. */
   get isOutdated(): boolean {
     const { cache, asked } = this.#run
     return cache.isInvalidated(asked.key, this.#invalidations)
   }
 
-  /** @returns why the response is not stored; undefined when it is */
+  /** @returns why the response is not stored; undefined if it is */
   begin(head: ReceivedHead): Unstored | undefined {
     const { cache, asked } = this.#run
     if (asked.isOff) return 'off'
@@ -92,7 +92,7 @@ export class Storing {
   }
 
   /**
-   * @param length bytes of content, where that is known
+   * @param length bytes of content, if known
    * @returns as `begin`
    */
   create(response: StoredResponse, length: number | undefined): 'store' | undefined {
@@ -113,17 +113,17 @@ export class Storing {
     if (caughtUp !== undefined && !this.#isBehind && this.#patienceMs > 0) this.#waitFor(caughtUp)
   }
 
-  /** Whether the content is being stored, as far as is known. */
+  /** Whether the content is being stored, as far as is known now. */
   get isKept(): boolean {
     return this.#writer?.isGivenUp === false
   }
 
-  /** Bytes of content in all; Infinity where that is not known. */
+  /** Bytes of the complete content; Infinity if unknown. */
   get length(): number {
     return this.#length ?? Number.POSITIVE_INFINITY
   }
 
-  /** Bytes of content that are still to come; undefined where that is not known. */
+  /** Bytes of content that are missing; undefined if unknown. */
   get left(): number | undefined {
     return this.#length === undefined ? undefined : this.#length - this.#bytes
   }
@@ -154,7 +154,7 @@ export class Storing {
     this.#behindChanged()
   }
 
-  /** A change of the target, and of what its response names, leaves nothing stored of them (RFC 9111 §4.4). */
+  /** Invalidates the target of an unsafe request, and what its response names (RFC 9111 §4.4). */
   invalidate({ status, fields }: ReceivedHead): void {
     const { cache, asked } = this.#run
     const uris = invalidatedUris(asked.method, status, asked.key.uri, fields)
@@ -164,7 +164,7 @@ export class Storing {
         cache.invalidate({ partition: asked.plainPartition, uri })
       }
     }
-    // Its own response is what holds from now on.
+    // The response to this request is newer than the change.
     if (uris.length > 0) this.#markInvalidations()
   }
 
@@ -174,7 +174,7 @@ export class Storing {
     this.#since = cache.store.mark(asked.key, this.#found)
   }
 
-  /** The response to HEAD says what the one to GET would (RFC 9111 §4.3.5). */
+  /** Updates a stored response to GET by the response to HEAD (RFC 9111 §4.3.5). */
   updateByHead(head: ReceivedHead, selected: CacheEntry): void {
     const { asked, cache } = this.#run
     const { store } = cache
@@ -188,8 +188,8 @@ export class Storing {
 }
 
 /**
- * Whether the end of the content can be told from a connection that broke: content that ends with its connection cannot
- * (RFC 9112 §8), and is never stored as complete.
+ * Whether complete content can be distinguished from content that a broken connection cut off. Content that ends with its
+ * connection cannot (RFC 9112 §8), and is never stored as complete.
  */
 export function isDelimited({ contentLength, fields, status }: ReceivedHead): boolean {
   return contentLength !== undefined || fields.has(FIELD['transfer-encoding']) || status === 204

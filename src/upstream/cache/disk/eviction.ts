@@ -1,23 +1,23 @@
 /**
- * Room for what is new: what has not been used for longest goes, whichever process put it there.
+ * Evicts the least recently used entries to make room, whichever process wrote them.
  *
- * When an entry was used is the time of its file, which all processes see. There is no list of all entries: they are
- * looked at when room is needed, a few thousand at a time, in folders that digests have filled evenly. A store that holds
- * fewer is looked at as a whole, and exactly the oldest go; of a larger one the oldest quarter of those that were looked
- * at. Each time a twentieth of the limit is freed, so that it is rarely needed.
+ * The modification time of its file says when an entry was used, for all processes. There is no list of all entries: when room
+ * is needed, a few thousand are sampled, in folders that digests have filled evenly. If the store holds fewer, all are looked
+ * at, and exactly the oldest are evicted; otherwise the oldest quarter of the sample. Each eviction frees a twentieth of the
+ * limit, so that it is rarely needed.
  */
 import type { Entries, ListedEntry } from './entries.js'
 import type { SharedUsage } from './usage.js'
 
 const SAMPLE = 4000
 const SHARE_OF_SAMPLE = 1 / 4
-/** How full the directory is afterwards, of its limit. */
+/** How full the directory is after an eviction, as a part of the limit. */
 const FULL_SHARE = 0.95
-/** Others may remove the same; how often what they do is looked at. */
+/** After how many removals to check what other processes have removed. */
 const BETWEEN_LOOKS = 64
-/** After all of the directory was looked at in vain: as long as what is being written fills it, say. */
+/** The pause after a complete search that found nothing, for example because unfinished entries fill the directory. */
 const PAUSE_MS = 1000
-/** Others may take the room that was made. */
+/** Other processes may take the room that was made. */
 const MOST_TRIES = 20
 const MOST_ROUNDS = 5
 
@@ -31,7 +31,7 @@ export interface EvictionOptions {
   readonly now: () => number
   /** From 0 to below 1. */
   readonly random: () => number
-  /** Counts everything; asked when there is less than the count says. */
+  /** Counts all entries; called if there is less to evict than the shared count says. */
   readonly recount: () => Promise<void>
 }
 
@@ -46,14 +46,14 @@ export class Eviction {
     this.#options = options
   }
 
-  /** How many entries this process has removed for others. */
+  /** The number of entries that this process has evicted. */
   get evicted(): number {
     return this.#evicted
   }
 
   /**
-   * Counts so many bytes as used, which may need room to be made.
-   * @returns false when there is none
+   * Counts bytes as used, after an eviction if necessary.
+   * @returns false if there is no room
    * @throws the system's error
    */
   async take(bytes: number): Promise<boolean> {
@@ -61,7 +61,7 @@ export class Eviction {
     this.#wanted += bytes
     try {
       for (let tries = 0; tries < MOST_TRIES; tries++) {
-        // Whoever has waited for the same may have written meanwhile.
+        // Others that waited for the same eviction may have written meanwhile.
         if (usage.isOld) await usage.sync()
         else if (this.#fits(bytes)) {
           usage.add(bytes, 0)
@@ -78,7 +78,7 @@ export class Eviction {
     return this.#options.usage.bytes + bytes <= this.#options.maxBytes
   }
 
-  /** All who need room wait for the same. */
+  /** All callers that need room wait for the same eviction. */
   #makeRoom(): Promise<void> {
     if (this.#options.now() - this.#failedAt < PAUSE_MS) return Promise.resolve()
     this.#running ??= this.#evict().finally(() => {
@@ -96,16 +96,16 @@ export class Eviction {
     const { usage, recount, now } = this.#options
     await usage.sync()
     for (let round = 0; round < MOST_ROUNDS && this.#missing() > 0; round++) {
-      // Others may have been faster to remove what there was.
+      // Other processes may have removed the same entries first.
       if ((await this.#round()) > 0 || this.#missing() <= 0) continue
-      // There is less than the count says, or all of it is being written.
+      // There is less than the count says, or everything is still being written.
       await recount()
       if (this.#missing() > 0) this.#failedAt = now()
       return
     }
   }
 
-  /** Looks at everything once, or until there is enough room. @returns how many entries it saw */
+  /** Searches the whole directory once, or until there is enough room. @returns the number of entries seen */
   async #round(): Promise<number> {
     const { entries, usage, wallClock, random } = this.#options
     const all = await entries.folders()

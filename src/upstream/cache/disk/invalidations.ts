@@ -15,7 +15,7 @@ import { isMissing } from '../../../origin/store/failures.js'
 import { openOwnFile } from './files.js'
 import type { Place } from './layout.js'
 
-/** Digits of the URI's digest, of the partition's, and of the process's id: a collision costs one entry. */
+/** Digits of the digests of URI and partition, and of the process id; a collision only prevents that a response is stored. */
 const URI_DIGITS = 16
 const PARTITION_DIGITS = 8
 const PROCESS_DIGITS = 8
@@ -25,7 +25,7 @@ const EVERY_KEY = '*'.repeat(KEY_DIGITS)
 const MAX_BYTES = 256 * 1024
 /** The first line of a file that replaced another one. */
 const REPLACED = '-\n'
-/** Lines that wait to be appended; if there are more, every key counts as invalidated. */
+/** The largest number of bytes that wait to be appended; beyond it every key counts as invalidated. */
 const MAX_PENDING_BYTES = 64 * 1024
 const APPENDED = constants.O_RDWR | constants.O_APPEND
 
@@ -40,9 +40,9 @@ export interface InvalidationsOptions {
   readonly descriptors: Descriptors
 }
 
-/** How long the file was when a request was sent. */
+/** The length of the file when a request was sent. */
 export class InvalidationMark {
-  /** Undefined: it was not open yet, or did not exist. */
+  /** Undefined if it was not open yet, or did not exist. */
   readonly file: FileHandle | undefined
   readonly length: number
 
@@ -88,7 +88,7 @@ export class SharedInvalidations {
   add(place: Place | undefined): Promise<void> {
     this.#pending += `${place === undefined ? EVERY_KEY : keyOf(place)} ${this.#process}\n`
     if (this.#pending.length > MAX_PENDING_BYTES) this.#pending = `${EVERY_KEY} ${this.#process}\n`
-    // Lines that come while others are being appended are the next ones.
+    // Lines that are added during an append are written by the next one.
     const appending = this.#appending.then(() => this.#append())
     this.#appending = appending.catch(() => {})
     return appending
@@ -100,7 +100,7 @@ export class SharedInvalidations {
    */
   async hasSince({ file: marked, length }: InvalidationMark, place: Place): Promise<boolean> {
     const file = await this.#current(false)
-    // No file: nobody has invalidated anything, unless somebody has removed the directory.
+    // Without a file nothing was invalidated, unless the directory was removed.
     if (file === undefined) return marked !== undefined
     if (marked !== undefined && marked !== file) return true
     const from = marked === undefined ? 0 : length
@@ -136,10 +136,10 @@ export class SharedInvalidations {
       let isAppended = false
       try {
         await file.appendFile(lines)
-        // Nobody reads a file that was replaced in this moment.
+        // No process reads a file that has just been replaced.
         isAppended = !isReplaced(file)
       } finally {
-        // If it has failed they are appended with those that come next.
+        // After a failure the lines are appended with the next ones.
         if (!isAppended) this.#pending = lines + this.#pending
       }
       if (fstatSync(file.fd).size > MAX_BYTES) await this.#replace()
@@ -150,7 +150,7 @@ export class SharedInvalidations {
   #current(isMade: boolean): Promise<FileHandle | undefined> {
     const file = this.#file
     if (file !== undefined && !isReplaced(file)) return Promise.resolve(file)
-    // One after another: of two files that are opened at the same time only one would be closed.
+    // Opened one after another: of two files opened at the same time only one would be closed.
     const opening = this.#opening.then(() => this.#reopen(isMade))
     this.#opening = opening.catch(() => {})
     return opening
