@@ -188,12 +188,12 @@ const ROWS = {
   },
   limit_connections_per_client: {
     means: 'the address has the maximum number of connections',
-    keys: '`limits.connections_per_client`',
+    keys: '`limits.connections_per_client`, at the top or of the entry of `clients`',
   },
   limit_tunnels: { means: 'the proxy has the maximum number of tunnels', keys: '`limits.tunnels`' },
   limit_tunnels_per_client: {
     means: 'the client has the maximum number of tunnels',
-    keys: '`limits.tunnels_per_client`',
+    keys: '`limits.tunnels_per_client`, at the top or of the entry of `clients`',
   },
   limit_client_tunnels: {
     means: 'the clients of the entry have the maximum number of tunnels together',
@@ -201,11 +201,11 @@ const ROWS = {
   },
   limit_requests_per_second: {
     means: 'the client sends more requests than allowed',
-    keys: '`limits.requests_per_second`',
+    keys: '`limits.requests_per_second`, at the top or of the entry of `clients`',
   },
   limit_bytes_per_hour: {
     means: 'the client has used up its bytes',
-    keys: '`limits.bytes_per_hour`',
+    keys: '`limits.bytes_per_hour`, at the top or of the entry of `clients`',
   },
   limit_dns_lookups: {
     means: 'the maximum number of name lookups is under way or waiting',
@@ -213,7 +213,7 @@ const ROWS = {
   },
   limit_dns_lookups_per_client: {
     means: 'the client has the maximum number of name lookups under way or waiting',
-    keys: '`limits.dns_lookups_per_client`',
+    keys: '`limits.dns_lookups_per_client`, at the top or of the entry of `clients`',
   },
   internal: { means: 'an error in the program; `cause` says where' },
   other: { means: 'in metrics, a reason that is not in this list' },

@@ -9,6 +9,7 @@ import { type RulesArguments, rulesCommand, runRules } from '../../src/cli/rules
 import { onDemand } from '../../src/cli/command.js'
 import { parseConfig } from '../../src/config/load.js'
 import { parseHost } from '../../src/http/authority.js'
+import { dialled, toLoopback } from '../kit/fakes/dialled.js'
 import { policyOf } from '../kit/proxies/policy-of.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
@@ -308,3 +309,33 @@ t.test('as a program it reads a pipe, and writes only the draft to standard outp
   t.equal(await program.exited, 0)
   t.strictSame([program.stdout, program.stderr], [HTTPS('a.test'), ''])
 })
+
+t.test(
+  'drafts from the log of one client that is observed, while the others are held to the rules',
+  async t => {
+    const origin = await rawOrigin(t)
+    const clients = `clients:
+  - { name: team-a, cidr: ["127.0.0.2"], mode: observe }
+  - { name: team-b, cidr: ["127.0.0.1"] }
+`
+    const connector = dialled(toLoopback(origin.port)).connector
+    const lookup = () => Promise.resolve(['93.184.216.34'])
+    const proxy = await testProxy(t, `${clients}rules: {}\n`, { connector, lookup })
+    const ask = async (host: string, from: string): Promise<string> => {
+      const client = await rawClient(t, proxy.port, from)
+      client.write(`CONNECT ${host}:443 HTTP/1.1\r\nHost: h\r\n\r\n`)
+      const head = await client.until('\r\n\r\n')
+      client.destroy()
+      return head.slice(9, 12)
+    }
+    t.same([await ask('a.test', '127.0.0.2'), await ask('b.test', '127.0.0.1')], ['200', '403'])
+    await proxy.event('decision', 2)
+    const log = proxy.events.map(line => `${JSON.stringify(line)}\n`).join('')
+    const { code, stdout } = await rules({ client: 'team-a' }, log)
+    t.same([code, stdout], [0, HTTPS('a.test')])
+    const before = proxy.events.length
+    await proxy.reload(`${clients.replace(', mode: observe', '')}${stdout}`)
+    t.same([await ask('a.test', '127.0.0.2'), await ask('c.test', '127.0.0.2')], ['200', '403'])
+    t.equal(proxy.events.slice(before).filter(({ decision }) => decision === 'would_deny').length, 0)
+  },
+)
