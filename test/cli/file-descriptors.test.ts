@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
-import { settled } from '../kit/peers/settled.js'
+import { untilStable } from '../kit/peers/until-stable.js'
 import { socketPath, unixClient } from '../kit/peers/unix-socket.js'
 import { temporaryDirectory } from '../kit/processes/command.js'
 import { installProgram, type Program, startProgram } from '../kit/processes/program.js'
@@ -118,7 +118,7 @@ t.test('a worker that runs out is still passed connections, and loses none', { s
     }
   }
   // The supervisor holds none of them, once the last is passed on.
-  await until('all to be passed on', async () => (await settled(held)) <= before, { seen: held })
+  await until('all to be passed on', async () => (await untilStable(held)) <= before, { seen: held })
   // A tunnel is over when both of its ends are.
   for (const client of clients) client.destroy()
   for (const peer of origin.peers) peer.destroy()

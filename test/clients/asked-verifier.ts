@@ -1,6 +1,6 @@
 /** A PasswordVerifier that the test answers: the hash of a password is the password with `hash of ` before it. */
 import type { PasswordVerifier } from '../../src/clients/credential-check.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 
 export class AskedVerifier implements PasswordVerifier {
   /** What was asked and not answered, as `password against hash`. */

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { FieldSection } from '../../src/http/field-section.js'
 import { createCheckQueue } from '../../src/clients/credential-check.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 import { as, clientsBehind, entry, said } from './asked-clients.js'
 
 const CLIENT = '192.0.2.1'

@@ -10,16 +10,16 @@ import {
   stepsFor,
 } from '../../src/dns/dns-servers.js'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import { type DnsServerOptions, startDnsServer, type TestDnsServer } from '../kit/peers/dns-server.js'
 import { freePort } from '../kit/peers/free-port.js'
-import { settled, turns } from '../kit/peers/settled.js'
+import { untilStable, turns } from '../kit/peers/until-stable.js'
 
 /** Longer than any test may take: a query that is not ended would keep the process alive. */
 const NEVER_MS = 3_600_000
 
 /** The time without an answer after which a server is asked again, unless the timeout is shorter. */
-holdTimers(t, 1000)
+pauseTimers(t, 1000)
 
 /** How long to wait for the addresses of one family after those of the other. */
 const OTHER_FAMILY_MS = 500
@@ -41,7 +41,7 @@ function source(t: Test, servers: readonly TestDnsServer[], timeoutMs = NEVER_MS
 }
 
 t.test('queries both families at once, and the shortest TTL of all records applies', async t => {
-  holdTimers(t, OTHER_FAMILY_MS)
+  pauseTimers(t, OTHER_FAMILY_MS)
   const server = await serve(t, {
     'both.test': { A: ['192.0.2.1', '192.0.2.2'], AAAA: ['2001:db8::1'], ttl: 7 },
     'four.test': { A: ['192.0.2.1'], ttl: 9 },
@@ -61,7 +61,7 @@ t.test('queries both families at once, and the shortest TTL of all records appli
 
 t.test('records without a TTL are ignored for it: the others decide for all', async t => {
   const A = Array.from({ length: 300 }, (_, i) => `192.0.${i >> 8}.${i & 255}`)
-  holdTimers(t, OTHER_FAMILY_MS)
+  pauseTimers(t, OTHER_FAMILY_MS)
   const server = await serve(t, { 'many.test': { A, ttl: 7, truncated: true } })
   const { addresses, ttlMs } = await source(t, [server]).lookup('many.test')
   t.strictSame(addresses, A)
@@ -141,7 +141,7 @@ t.test(
     const descriptors = (): number => readdirSync('/proc/self/fd').length
     const server = await serve(t, 'silent')
     const { lookup } = source(t, [server])
-    const before = await settled(descriptors)
+    const before = await untilStable(descriptors)
     const controllers = Array.from({ length: 20 }, () => new AbortController())
     const reason = new Error('nobody wants it')
     const ended = controllers.map(
@@ -151,7 +151,7 @@ t.test(
     t.equal(descriptors(), before + 40, 'one for each family')
     for (const controller of controllers) controller.abort(reason)
     await Promise.all(ended)
-    t.equal(await settled(descriptors), before)
+    t.equal(await untilStable(descriptors), before)
     t.equal(server.queries.length, 40)
   },
 )
@@ -169,7 +169,7 @@ t.test('a server that does not answer costs its timeout once, and is asked last 
   const dead = await serve(t, 'silent')
   const live = await serve(t, { 'a.test': { A: ['192.0.2.1'] }, 'b.test': { A: ['192.0.2.2'] } })
   // A quarter of nine tenths of the timeout: each of the two is asked at most twice.
-  const steps = holdTimers(t, 900)
+  const steps = pauseTimers(t, 900)
   const { lookup } = source(t, [dead, live], 4000)
   const first = lookup('a.test')
   await dead.asked(2)
@@ -407,7 +407,7 @@ t.test(
 t.test('a server without an answer is asked again when the next one fails', async t => {
   const first = await serveQuestions(t, 'silent')
   const second = await serveQuestions(t, 'SERVFAIL')
-  const steps = holdTimers(t, NEVER_MS)
+  const steps = pauseTimers(t, NEVER_MS)
   const answer = ask([first, second], {
     silent: () => {
       first.zone = { 'a.test': { A: ['192.0.2.1'] } }
@@ -423,7 +423,7 @@ t.test('a server without an answer is asked again when the next one fails', asyn
 t.test('when the last server to ask fails, an earlier one may still answer', async t => {
   const first = await serveQuestions(t, 'silent')
   const second = await serveQuestions(t, 'silent')
-  const steps = holdTimers(t, NEVER_MS)
+  const steps = pauseTimers(t, NEVER_MS)
   const answer = ask([first, second])
   await first.asked(1)
   await steps.fire()
@@ -448,7 +448,7 @@ t.test('when the last server to ask fails, an earlier one may still answer', asy
 t.test('fails with the last failure when no server is left that could answer', async t => {
   const first = await serveQuestions(t, 'REFUSED')
   const second = await serveQuestions(t, 'silent')
-  const steps = holdTimers(t, NEVER_MS)
+  const steps = pauseTimers(t, NEVER_MS)
   const answer = ask([first, second])
   await second.asked(1)
   second.zone = 'SERVFAIL'
@@ -468,7 +468,7 @@ t.test('no socket is opened for which only reserved descriptors are left', async
   t.same([seen.length, first.queries.length, second.queries.length], [1, 0, 0])
 
   let asked = 0
-  const steps = holdTimers(t, NEVER_MS)
+  const steps = pauseTimers(t, NEVER_MS)
   const descriptors = { isKept: () => ++asked > 1 }
   const answer = ask([first, second], { descriptors })
   await first.asked(1)
@@ -487,13 +487,13 @@ t.test(
     const descriptors = (): number => readdirSync('/proc/self/fd').length
     const server = await serveQuestions(t, 'silent')
     const controller = new AbortController()
-    const before = await settled(descriptors)
+    const before = await untilStable(descriptors)
     const answer = ask([server], { signal: controller.signal })
     await server.asked(1)
     t.equal(descriptors(), before + 1)
     controller.abort(new Error('gone'))
     await t.rejects(answer, { message: 'gone' })
-    t.equal(await settled(descriptors), before)
+    t.equal(await untilStable(descriptors), before)
   },
 )
 

@@ -5,11 +5,11 @@ import { type AddressLookup, type Answer, untimed } from '../../src/dns/lookup.j
 import { createResolver, type Resolver } from '../../src/dns/resolve.js'
 import { FairQueue } from '../../src/limits/fair-queue.js'
 import { limitReached } from '../../src/limits/refusals.js'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { wideQueue } from '../kit/fakes/wide-queue.js'
 import { startDnsServer, type Zone } from '../kit/peers/dns-server.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 import { namesOf as namesWith } from '../kit/proxies/names-of.js'
 
 const never = { signal: new AbortController().signal }
@@ -221,7 +221,7 @@ t.test('a lookup ends when the last that waits for it has left, and the next beg
 
 t.test('requests that have timed out have left, too', async t => {
   const { resolver, queue, begun } = queued(false)
-  const timers = holdTimers(t, 4321)
+  const timers = pauseTimers(t, 4321)
   const first = resolver.resolve('a.test', { ...never, account: 'a' })
   const second = resolver.resolve('b.test', { ...never, account: 'b' })
   const outcomes = Promise.allSettled([first, second])
@@ -320,7 +320,7 @@ t.test('a lookup that is passed in replaces dns.servers', async t => {
 
 t.test('dns.timeout limits how long a name may take (RFC 9209 §2.3.1)', async t => {
   const slow: AddressLookup = () => new Promise(() => {})
-  const timers = holdTimers(t, 7654)
+  const timers = pauseTimers(t, 7654)
   for (const lookup of [undefined, slow]) {
     const { resolve } = await namesOf(t, ', timeout: 7654ms', 'silent', lookup)
     const waiting = resolve('a.test')

@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { ProxyError } from '../../src/errors.js'
 import type { ContentConsumer, RequestContent } from '../../src/exchange.js'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import type { Attempt } from '../kit/fakes/sender.js'
 import { receivedHead as head } from '../kit/fakes/received-head.js'
 import { FAILURE, FLOW, setup } from './played-relay.js'
@@ -178,7 +178,7 @@ const IDLE_MS = 7_654_321
 const RESPONSE_MS = 7_654_322
 
 function clocks(t: Test) {
-  const [idle, response] = [holdTimers(t, IDLE_MS), holdTimers(t, RESPONSE_MS)]
+  const [idle, response] = [pauseTimers(t, IDLE_MS), pauseTimers(t, RESPONSE_MS)]
   const running = () => ({ idle: idle.running, response: response.running })
   return { idle, response, running, limits: { requestIdleMs: IDLE_MS, responseTimeoutMs: RESPONSE_MS } }
 }

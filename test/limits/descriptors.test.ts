@@ -9,7 +9,7 @@ import {
   nextDescriptor,
   NO_DESCRIPTOR_KEPT,
 } from '../../src/limits/descriptors.js'
-import { accepted } from '../kit/peers/accepted.js'
+import { connectedPair } from '../kit/peers/connected-pair.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 
 t.test('the last descriptors are kept, as the limit is now', async t => {
@@ -53,7 +53,7 @@ t.test('the next one is that which a file gets that is opened', t => {
 
 t.test('a socket has one from when it is open until it is closed', async t => {
   t.equal(descriptorOf(new Socket()), undefined)
-  const { client, socket } = await accepted(t)
+  const { client, socket } = await connectedPair(t)
   t.ok((descriptorOf(socket) ?? 0) > 2)
   t.not(descriptorOf(socket), descriptorOf(client.socket))
   socket.destroy()

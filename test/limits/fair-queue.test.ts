@@ -7,7 +7,7 @@ import {
   type QueueLimits,
 } from '../../src/limits/fair-queue.js'
 import { limitReached } from '../../src/limits/refusals.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 
 const ANSWER = { one: 'answer' }
 

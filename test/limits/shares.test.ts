@@ -5,7 +5,7 @@ import { type ClientLimits, NO_CLIENT_LIMITS } from '../../src/limits/client-lim
 import { LocalLedger } from '../../src/limits/ledger.js'
 import type { LimitName } from '../../src/limits/refusals.js'
 import { type ShareLimits, Shares, type Reservation } from '../../src/limits/shares.js'
-import { LaterLedger } from '../kit/fakes/later-ledger.js'
+import { AsyncLedger } from '../kit/fakes/async-ledger.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { runs } from '../kit/runs.js'
 
@@ -139,7 +139,7 @@ t.test('a client that has used up its bytes loses its tunnels, and other clients
 })
 
 t.test('idle tunnels of a client that has used up its bytes in another process are closed', async t => {
-  const ledger = new LaterLedger()
+  const ledger = new AsyncLedger()
   const questions: string[] = []
   const spend = ledger.spend.bind(ledger)
   ledger.spend = (key, bytes, limit) => {
@@ -194,7 +194,7 @@ t.test('a reload between two looks at the bytes forgets none of them', async t =
 })
 
 t.test('a ledger that is elsewhere has the same answers, later', async t => {
-  const ledger = new LaterLedger()
+  const ledger = new AsyncLedger()
   const own = { requestsPerSecond: 4, bytesPerHour: 1024 }
   const all = new Shares(LIMITS, ledger, () => {})
   const tunnel = () => all.enter(entrant('a', true, new Flow(), own))

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
-import { settled, turns } from '../kit/peers/settled.js'
+import { untilStable, turns } from '../kit/peers/until-stable.js'
 import type { ResponseContent } from '../../src/exchange.js'
 import { handleEvents, SocketHandler } from '../../src/net/socket-handler.js'
 import {
@@ -35,7 +35,7 @@ t.test(
     const count = 128
     for (let i = 0; i < count; i++) client.write(request)
     await until('the client to be paused', () => socket.isPaused())
-    const read = await settled(() => socket.bytesRead)
+    const read = await untilStable(() => socket.bytesRead)
     t.ok(read <= GET.length + MOST_READ, `${read} bytes read`)
     t.ok(socket.isPaused())
     t.ok(client.socket.writableLength > 0, 'the client can not write on')
@@ -79,7 +79,7 @@ t.test('the limit also applies after a request whose content was read', async t 
   const before = socket.bytesRead
   for (let i = 0; i < 64; i++) client.write(Buffer.alloc(MIB, 'x'))
   await until('the client to be paused', () => socket.isPaused())
-  const read = await settled(() => socket.bytesRead - before)
+  const read = await untilStable(() => socket.bytesRead - before)
   t.ok(read <= MOST_READ, `${read} bytes read`)
 })
 
@@ -92,7 +92,7 @@ t.test(
     client.socket.pause()
     const count = 1000
     client.write(GET.repeat(count))
-    const answered = await settled(() => served.exchanges.length)
+    const answered = await untilStable(() => served.exchanges.length)
     t.ok(answered < count / 2, `${answered} answered`)
     t.ok(socket.writableLength < 4 * size, `${socket.writableLength} bytes wait`)
     client.socket.resume()
@@ -109,7 +109,7 @@ t.test('closes the connection of a client that reads nothing of its responses', 
   served.client.socket.pause()
   served.client.write(GET.repeat(100))
   await served.arrived()
-  await settled(() => served.exchanges.length)
+  await untilStable(() => served.exchanges.length)
   served.pass(LIMITS.bodyIdleMs - 1)
   t.notOk(served.socket.destroyed)
   served.pass(1)
@@ -309,7 +309,7 @@ t.test('a response in progress is never cut short in a way that looks complete (
     served.client.socket.pause()
     served.client.write('GET / HTTP/1.0\r\n\r\n')
     await served.arrived()
-    await settled(() => served.socket.writableLength)
+    await untilStable(() => served.socket.writableLength)
     cut(served, response)
     t.ok(served.socket.destroyed)
     t.equal(resets().length, 1, name)
@@ -326,7 +326,7 @@ t.test('an HTTP/1.0 client that reads the end of its response slowly gets all of
   served.client.socket.pause()
   served.client.write('GET / HTTP/1.0\r\n\r\n')
   await served.arrived()
-  await settled(() => served.socket.writableLength)
+  await untilStable(() => served.socket.writableLength)
   t.ok(served.socket.writableLength > 0)
   served.pass(LIMITS.bodyIdleMs - 1)
   t.notOk(served.socket.destroyed)
@@ -340,7 +340,7 @@ t.test('in a drain an idle connection is closed, one in use after its response',
   const idle = await servedConnection(t)
   idle.drain()
   t.equal(await idle.client.untilEnd(), '')
-  await settled(() => Number(idle.socket.destroyed))
+  await untilStable(() => Number(idle.socket.destroyed))
   t.ok(idle.isReleased, 'without a wait for the client to end it, too')
   t.equal(await idle.client.outcome(), 'end')
 
@@ -429,7 +429,7 @@ t.test('that time begins when everything was sent to the client', async t => {
   served.client.socket.pause()
   served.client.write(CLOSING)
   await served.arrived()
-  await settled(() => served.socket.writableLength)
+  await untilStable(() => served.socket.writableLength)
   t.ok(served.socket.writableLength > 0)
   served.pass(LIMITS.bodyIdleMs - 1)
   t.notOk(served.socket.destroyed)

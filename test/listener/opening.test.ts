@@ -1,7 +1,7 @@
 /** What a connection begins with: a TLS handshake, or the PROXY header of a load balancer. */
 import t, { type Test } from 'tap'
 import { Opening, PROXY_HEADER, readProxyHeader, TLS_HANDSHAKE } from '../../src/listener/opening.js'
-import { accepted } from '../kit/peers/accepted.js'
+import { connectedPair } from '../kit/peers/connected-pair.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { A_PLACE } from '../kit/fakes/no-limits.js'
 import { LIMITS } from '../kit/proxies/served-connection.js'
@@ -11,7 +11,7 @@ const HEADER = 'PROXY TCP4 192.0.2.1 198.51.100.7 1 2\r\n'
 
 /** A handshake on a real socket without TLS: the test decides its result. */
 async function handshaking(t: Test) {
-  const { client, socket } = await accepted(t)
+  const { client, socket } = await connectedPair(t)
   const clock = new ManualClock()
   const events: string[] = []
   const handshake = new Opening(
@@ -110,7 +110,7 @@ t.test('once TLS is established the opening does not affect the connection', asy
 
 /** A load balancer that sends a PROXY header (The PROXY protocol, §2). */
 async function balanced(t: Test) {
-  const { client, socket } = await accepted(t, { allowHalfOpen: true })
+  const { client, socket } = await connectedPair(t, { allowHalfOpen: true })
   const clock = new ManualClock()
   const events: string[] = []
   let text = ''

@@ -4,8 +4,8 @@ import { createLogger, parseConfig, startProxy } from '../../src/index.js'
 import { limitReadAhead, ProxyServer } from '../../src/listener/server.js'
 import type { AdmittedExchange } from '../../src/pipeline/admitted-exchange.js'
 import type { Pump } from '../../src/tunnel/pump.js'
-import { accepted } from '../kit/peers/accepted.js'
-import { arrived } from '../kit/peers/arrived.js'
+import { connectedPair } from '../kit/peers/connected-pair.js'
+import { untilRead } from '../kit/peers/until-read.js'
 import { untilFree } from '../kit/peers/free-port.js'
 import { TunnelRegistry } from '../../src/tunnel/registry.js'
 import { NO_CLIENT_LIMITS } from '../../src/limits/client-limits.js'
@@ -14,7 +14,7 @@ import { ESTABLISHED, openTunnel } from '../kit/proxies/open-tunnel.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { settled, turns } from '../kit/peers/settled.js'
+import { untilStable, turns } from '../kit/peers/until-stable.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { LIMITS } from '../kit/proxies/served-connection.js'
 
@@ -174,9 +174,9 @@ t.test('an address that cannot be bound leaves nothing open', async t => {
     `version: 1\nlisten: { proxy: ["127.0.0.1:0", "127.0.0.1:${proxy.port}"], admin: false }\n`,
   )
   const listening = () => process.getActiveResourcesInfo().filter(name => name === 'TCPServerWrap').length
-  const before = await settled(listening)
+  const before = await untilStable(listening)
   await t.rejects(startProxy(loaded, { logger, startId: 'test' }), { code: 'EADDRINUSE' })
-  t.equal(await settled(listening), before)
+  t.equal(await untilStable(listening), before)
 })
 
 t.test('a connection with one of the last descriptors is closed at once', async t => {
@@ -230,8 +230,8 @@ t.test('a drain ends even if something that it stops does not report its end', a
 t.test(
   'a paused socket reads one piece, where others read all of them, and continues when resumed',
   async t => {
-    const limited = await accepted(t, { noDelay: true })
-    const other = await accepted(t, { noDelay: true })
+    const limited = await connectedPair(t, { noDelay: true })
+    const other = await connectedPair(t, { noDelay: true })
     limitReadAhead(limited.socket)
     for (const { socket, client } of [limited, other]) {
       let bytes = ''
@@ -239,14 +239,14 @@ t.test(
         bytes += chunk.toString('latin1')
       })
       client.write('first')
-      await arrived(client.socket, socket)
+      await untilRead(client.socket, socket)
       t.equal(bytes, 'first', 'as it flows, it is read')
       socket.pause()
     }
     for (let i = 0; i < 200; i++) {
       limited.client.write('x')
       other.client.write('x')
-      await arrived(other.client.socket, other.socket)
+      await untilRead(other.client.socket, other.socket)
       // The limited one had its turn as well.
       await turns(1)
     }
@@ -254,7 +254,7 @@ t.test(
     const read = limited.socket.readableLength
     t.ok(read < 20, `${read} bytes`)
     limited.socket.resume()
-    await arrived(limited.client.socket, limited.socket)
+    await untilRead(limited.client.socket, limited.socket)
     t.equal(limited.socket.bytesRead, 205)
   },
 )

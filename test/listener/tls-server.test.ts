@@ -11,7 +11,7 @@ import { ProxyServer } from '../../src/listener/server.js'
 import { createTlsServer, secureContextOptions } from '../../src/listener/tls-server.js'
 import type { TlsFiles } from '../../src/tls/tls-files.js'
 import { AccessLog } from '../../src/observe/access-log.js'
-import { acceptedSockets, arrived } from '../kit/peers/arrived.js'
+import { acceptedSockets, untilRead } from '../kit/peers/until-read.js'
 import { Authority } from '../kit/peers/authority.js'
 import { A_PLACE, NO_LIMITS } from '../kit/fakes/no-limits.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
@@ -215,7 +215,7 @@ t.test('a reset by the client is reported as a reset', { skip }, async t => {
   const accepted = new Promise<Socket>(resolve => server.once('connection', resolve))
   const client = connectTcp({ host: '127.0.0.1', port })
   client.write('\x16\x03\x01')
-  await arrived(client, await accepted)
+  await untilRead(client, await accepted)
   client.resetAndDestroy()
   await failure()
   t.same(failures, ['ECONNRESET'])
@@ -265,7 +265,7 @@ t.test('a handshake in progress is ended when the authorities for clients change
     const client = await rawClient(t, port)
     const socket = await acceptedSocket(client.socket)
     client.write('\x16\x03\x01')
-    await arrived(client.socket, socket)
+    await untilRead(client.socket, socket)
     return { client, socket }
   }
   const first = await begin()

@@ -1,11 +1,11 @@
 import t from 'tap'
 import { type Ledger, LocalLedger } from '../../src/limits/ledger.js'
-import { acceptedSockets, arrived } from '../kit/peers/arrived.js'
+import { acceptedSockets, untilRead } from '../kit/peers/until-read.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { scriptedOrigin } from '../kit/peers/scripted-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 import { checkEvents } from '../kit/proxies/refusal.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
@@ -117,7 +117,7 @@ t.test(
     const client = await rawClient(t, proxy.port)
     const socket = await acceptedSocket(client.socket)
     client.write('CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: h\r\n\r\n')
-    await arrived(client.socket, socket)
+    await untilRead(client.socket, socket)
     client.reset()
     if (!socket.closed) await new Promise(resolve => socket.once('close', resolve))
     let close: unknown

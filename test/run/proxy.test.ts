@@ -5,7 +5,7 @@ import { freePort, isFree } from '../kit/peers/free-port.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 
 const environment = { logger: createLogger('silent', { write: () => {} }), startId: 'test' }
 

@@ -9,7 +9,7 @@ import { ConfigSources } from '../../src/config/file-reader.js'
 import { createLogger } from '../../src/observe/log.js'
 import type { Reloaded } from '../../src/run/proxy.js'
 import { ManualSchedule } from '../kit/fakes/manual-schedule.js'
-import { settled } from '../kit/peers/settled.js'
+import { untilStable } from '../kit/peers/until-stable.js'
 import { until } from '../kit/until.js'
 
 const HASH = '$2y$04$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde'
@@ -86,8 +86,8 @@ async function world(t: Test, files: Record<string, string> = { 'a.yaml': FIRST 
     remove: name => rmSync(join(folder, name)),
     rest: async () => {
       // A file is read in another thread, so that turns of the loop would not suffice.
-      await until('no file to be read', async () => (await settled(() => steps)) % 2 === 0)
-      await settled(() => events.length)
+      await until('no file to be read', async () => (await untilStable(() => steps)) % 2 === 0)
+      await untilStable(() => events.length)
     },
     apply: async () => ({ needsRestart: [], closedTunnels: 0 }),
   }

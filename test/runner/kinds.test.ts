@@ -68,8 +68,8 @@ t.test('what changes or measures the process is alone, whichever file of the tes
   }
   t.equal(kind({ '/build/test/a.test.js': "t.intercept(socket, 'write', {})" }), 'pure', 'it is put back')
   const timers = {
-    '/build/test/a.test.js': "import './kit/fakes/held-timers.js'",
-    '/build/test/kit/fakes/held-timers.js': 'Object.assign(globalThis, { setTimeout })',
+    '/build/test/a.test.js': "import './kit/fakes/paused-timers.js'",
+    '/build/test/kit/fakes/paused-timers.js': 'Object.assign(globalThis, { setTimeout })',
   }
   t.equal(kind(timers), 'pure', 'so are these')
   const product = { '/build/test/a.test.js': "import '../src/b.js'", '/build/src/b.js': 'process.exit(1)' }

@@ -62,7 +62,7 @@ const PROCESS_STATE: readonly RegExp[] = [
  * Of the kit: what looks at all of a process for what a test leaves there, and comes along everywhere; and what puts back
  * whatever it has changed when the test ends, as `t.intercept` does: no two files of a process are run at a time.
  */
-const HARMLESS_FILES = /[/\\]kit[/\\](?:every-test|left-behind|fakes[/\\]held-timers)\.js$/
+const HARMLESS_FILES = /[/\\]kit[/\\](?:every-test|left-behind|fakes[/\\]paused-timers)\.js$/
 
 /** The compiled files of one build, by absolute path. */
 export interface Build {

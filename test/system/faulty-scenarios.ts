@@ -3,7 +3,7 @@
  * the expected one.
  */
 import type { RawPeer } from '../kit/peers/raw-peer.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 import {
   chunksOf,
   expectContent,

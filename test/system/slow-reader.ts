@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { drain } from '../kit/peers/pour.js'
+import { drain } from '../kit/peers/bulk.js'
 
 const MIB = 1024 ** 2
 /** Bytes before the first measurement of the memory, and between two measurements. */

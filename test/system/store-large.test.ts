@@ -10,7 +10,7 @@ import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { drain, numberedContent, numberedPiece, pour, pouredDigest } from '../kit/peers/pour.js'
+import { drain, numberedContent, numberedPiece, writeBulk, bulkDigest } from '../kit/peers/bulk.js'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
@@ -73,14 +73,14 @@ const WAYS = {
   'up to the store': async (t: Test, { port }: Place, total: number): Promise<void> => {
     const client = await rawClient(t, port)
     client.write(`PUT /large HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: ${total}\r\n\r\n`)
-    pour(client.socket, total, numberedPiece)
+    writeBulk(client.socket, total, numberedPiece)
     t.match((await readResponse(client)).status, /^20[14]$/)
     client.end()
   },
   'down from the store': async (t: Test, { port }: Place, total: number): Promise<void> => {
     const { head, ...content } = await download(port, get('/large'))
     t.match(head, /^HTTP\/1\.1 200 /)
-    t.same(content, { bytes: total, digest: pouredDigest(total, numberedPiece) })
+    t.same(content, { bytes: total, digest: bulkDigest(total, numberedPiece) })
   },
   'up to an origin': async (t: Test, { port, origin }: Place, total: number): Promise<void> => {
     const client = await rawClient(t, port)
@@ -88,8 +88,8 @@ const WAYS = {
     const peer = await origin.accept()
     await peer.until('\r\n\r\n')
     peer.socket.removeAllListeners('data')
-    pour(client.socket, total, numberedPiece)
-    t.equal(await drain(peer.socket, total), pouredDigest(total, numberedPiece))
+    writeBulk(client.socket, total, numberedPiece)
+    t.equal(await drain(peer.socket, total), bulkDigest(total, numberedPiece))
     peer.write('HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n')
     t.equal((await readResponse(client)).status, 204)
     peer.end()
@@ -100,10 +100,10 @@ const WAYS = {
     const peer = await origin.accept()
     await peer.until('\r\n\r\n')
     peer.write(`HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: ${total}\r\n\r\n`)
-    pour(peer.socket, total, numberedPiece)
+    writeBulk(peer.socket, total, numberedPiece)
     const { head, ...content } = await downloaded
     t.match(head, /^HTTP\/1\.1 200 /)
-    t.same(content, { bytes: total, digest: pouredDigest(total, numberedPiece) })
+    t.same(content, { bytes: total, digest: bulkDigest(total, numberedPiece) })
     peer.end()
   },
 }

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { drain, pour, pouredDigest } from '../kit/peers/pour.js'
+import { drain, writeBulk, bulkDigest } from '../kit/peers/bulk.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 
@@ -14,7 +14,7 @@ const MOST_GROWTH = 64 * 1024 ** 2
 /** The reader pauses for this time after each so many bytes. */
 const REST_MS = 2
 const REST_EVERY = 256 * 1024
-const DIGEST = pouredDigest(TOTAL)
+const DIGEST = bulkDigest(TOTAL)
 
 async function proxyProcess(t: Test): Promise<{ child: ChildProcess; port: number }> {
   const child = fork(join(import.meta.dirname, 'streaming-proxy.js'))
@@ -63,7 +63,7 @@ t.test('1 GiB down to a slow client', async t => {
   peer.write(`HTTP/1.1 200 OK\r\nContent-Length: ${TOTAL}\r\n\r\n`)
   await client.until('\r\n\r\n')
   client.socket.removeAllListeners('data')
-  pour(peer.socket, TOTAL)
+  writeBulk(peer.socket, TOTAL)
   await drainSlowly(t, client.socket, child)
 })
 
@@ -75,7 +75,7 @@ t.test('1 GiB up to a slow origin', async t => {
   const peer = await origin.accept()
   await peer.until('\r\n\r\n')
   peer.socket.removeAllListeners('data')
-  pour(client.socket, TOTAL)
+  writeBulk(client.socket, TOTAL)
   await drainSlowly(t, peer.socket, child)
   peer.write('HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n')
   t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 201 /)

@@ -18,7 +18,7 @@ import {
   TracingUnavailable,
 } from '../../src/tracing/span-export.js'
 import type { Connection } from '../../src/upstream/dial.js'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { collector } from '../kit/peers/collector.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
@@ -26,7 +26,7 @@ import { rawOrigin } from '../kit/peers/raw-origin.js'
 const OUTCOME: Outcome = { handler: 'hop', status: 200, closeReason: 'complete', bytesUp: 0, bytesDown: 0 }
 
 /** How long a close waits for the collector, as long as the tests say. */
-const flush = holdTimers(t, 2000)
+const flush = pauseTimers(t, 2000)
 
 interface Opened {
   readonly exporter: SpanExport

@@ -7,9 +7,9 @@ import type { TunnelTimes } from '../../src/limits/client-limits.js'
 import { Pump } from '../../src/tunnel/pump.js'
 import { BufferedReader, ReadBuffers } from '../../src/tunnel/socket-reader.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
-import { arrived } from '../kit/peers/arrived.js'
+import { untilRead } from '../kit/peers/until-read.js'
 import { RawPeer } from '../kit/peers/raw-peer.js'
-import { settled, turns } from '../kit/peers/settled.js'
+import { untilStable, turns } from '../kit/peers/until-stable.js'
 import { until } from '../kit/until.js'
 
 const LIMITS: TunnelTimes = { idleMs: 10_000, lifetimeMs: 100_000 }
@@ -137,7 +137,7 @@ for (const buffered of [true, false]) {
     const total = 32 << 20
     upstream.socket.write(Buffer.alloc(total, 'x'))
     // It is a single write, which is complete only when all of it has been taken.
-    t.equal(await settled(() => upstream.socket.writableLength), total)
+    t.equal(await untilStable(() => upstream.socket.writableLength), total)
     client.socket.resume()
     t.equal((await client.until(total)).length, total)
     client.end()
@@ -159,7 +159,7 @@ t.test('early bytes that a slow side does not read pause the other side', async 
     () => 0,
   )
   client.peer.write(Buffer.alloc(8 << 20))
-  const read = await settled(() => client.socket.bytesRead)
+  const read = await untilStable(() => client.socket.bytesRead)
   t.ok(read <= 2 * 64 * 1024, `${read} bytes read`)
   upstream.peer.socket.resume()
   t.equal((await upstream.peer.until(40 << 20)).length, 40 << 20)
@@ -212,7 +212,7 @@ t.test('is not idle while a slow side reads something', async t => {
   // The pump has all bytes from the start; nothing arrives from the other side meanwhile.
   const { pump, clock, client } = await running(t, { fromUpstream: ['x'.repeat(32 << 20)] })
   client.socket.pause()
-  await settled(() => client.socket.bytesRead)
+  await untilStable(() => client.socket.bytesRead)
   clock.advance(LIMITS.idleMs - 1)
   client.socket.resume()
   await client.until(32 << 20)
@@ -263,7 +263,7 @@ t.test('a busy tunnel borrows large buffers and gives them back when it turns qu
   client.socket.pause()
   upstream.write(Buffer.alloc(8 << 20))
   upstream.write('the end')
-  await settled(() => upstream.socket.writableLength)
+  await untilStable(() => upstream.socket.writableLength)
   t.equal(buffers.out, 1)
   client.socket.resume()
   await client.until((8 << 20) + 7)
@@ -283,7 +283,7 @@ t.test('returns its buffers when it is stopped', async t => {
   const { pump, buffers, client, upstream } = await running(t)
   client.socket.pause()
   upstream.write(Buffer.alloc(16 << 20))
-  await settled(() => upstream.socket.writableLength)
+  await untilStable(() => upstream.socket.writableLength)
   t.equal(buffers.out, 1)
   client.reset()
   t.match(await pump.finished, { reason: 'client_reset' })
@@ -309,7 +309,7 @@ for (const buffered of [true, false]) {
       const piece = String.fromCharCode(97 + (i % 26))
       sent += piece
       client.write(piece)
-      await arrived(client.socket, nearClient)
+      await untilRead(client.socket, nearClient)
     }
     t.equal(pump.bytesUp, 500)
     t.ok(writes <= 2, `${writes} writes`)

@@ -6,12 +6,12 @@ import type { TunnelTimes } from '../../src/limits/client-limits.js'
 import type { PumpResult, RunningPump } from '../../src/tunnel/pump.js'
 import { BufferedReader, ReadBuffers } from '../../src/tunnel/socket-reader.js'
 import { VerifiedTunnel } from '../../src/tunnel/server-name.js'
-import { arrived } from '../kit/peers/arrived.js'
+import { untilRead } from '../kit/peers/until-read.js'
 import { clientHello } from '../kit/peers/client-hello.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { RawPeer } from '../kit/peers/raw-peer.js'
 import { CHANGE_CIPHER_SPEC, earlyData, RETRY_REQUEST, SERVER_HELLO } from '../kit/peers/server-hello.js'
-import { settled, turns } from '../kit/peers/settled.js'
+import { untilStable, turns } from '../kit/peers/until-stable.js'
 import { ALERT } from '../kit/proxies/setups.js'
 import { until } from '../kit/until.js'
 
@@ -137,13 +137,13 @@ const RETRY = RETRY_REQUEST.toString('latin1')
 t.test('passes the ClientHello on, and hands what follows, and the answer, to the pump', async t => {
   const { client, upstream, started, tunnel, pump, before, listeners, clock } = await waiting(t)
   client.peer.write(hello.subarray(0, 30))
-  await arrived(client.peer.socket, client.socket)
+  await untilRead(client.peer.socket, client.socket)
   t.equal(upstream.peer.received, '')
   clock.advance(4000)
   client.peer.write(Buffer.concat([hello.subarray(30), Buffer.from('more')]))
   t.equal(await upstream.peer.until(hello.length), HELLO)
   client.peer.write(' and more')
-  await arrived(client.peer.socket, client.socket)
+  await untilRead(client.peer.socket, client.socket)
   t.same([started, upstream.peer.received], [[], ''], 'which waits for the answer')
   upstream.peer.write(SERVER_HELLO)
   await until('the pump to start', () => started.length > 0)
@@ -257,7 +257,7 @@ t.test('reads at most 64 KiB from a client while the answer is awaited', async t
   const { client, upstream, started } = await waiting(t, { rest: hello })
   client.peer.write(Buffer.alloc(32 << 20, 'x'))
   await until('the client to be paused', () => client.socket.isPaused())
-  await settled(() => client.socket.bytesRead)
+  await untilStable(() => client.socket.bytesRead)
   t.ok(client.socket.bytesRead <= 1 << 20, `${client.socket.bytesRead} bytes`)
   upstream.peer.write(SERVER_HELLO)
   await until('the pump to start', () => started.length > 0)
@@ -270,7 +270,7 @@ t.test('does not read from the origin while the second ClientHello is awaited', 
   upstream.peer.write(RETRY_REQUEST)
   await client.peer.until(RETRY.length)
   upstream.peer.write(Buffer.alloc(32 << 20, 'y'))
-  await settled(() => upstream.socket.bytesRead)
+  await untilStable(() => upstream.socket.bytesRead)
   t.equal(upstream.socket.bytesRead, RETRY.length)
 })
 
@@ -279,7 +279,7 @@ t.test('resumes a paused client for its second ClientHello', async t => {
   const early = earlyData(2 ** 14 - 5)
   client.peer.write(Buffer.concat([early, early, early, early, clientHello('b.test').subarray(0, 30)]))
   await until('the client to be paused', () => client.socket.isPaused())
-  await settled(() => client.socket.bytesRead)
+  await untilStable(() => client.socket.bytesRead)
   upstream.peer.write(RETRY_REQUEST)
   t.equal(await client.peer.until(RETRY.length), RETRY)
   client.peer.write(clientHello('b.test').subarray(30))

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { PassThrough } from 'node:stream'
 import t from 'tap'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 import { BufferedReader, ReadBuffers, StreamReader } from '../../src/tunnel/socket-reader.js'
 
 const SHARED_BYTES = 32 * 1024

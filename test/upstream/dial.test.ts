@@ -8,7 +8,7 @@ import type { OwnListener, Permit } from '../../src/policy/permit.js'
 import { Dialer, type DialerOptions } from '../../src/upstream/dial.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { dialled, toLoopback } from '../kit/fakes/dialled.js'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { grantOf, policy, request } from '../kit/fakes/policy.js'
 import { until } from '../kit/until.js'
@@ -357,7 +357,7 @@ t.test('the TLS handshake gets what connecting has left of the common timeout', 
   const origin = await rawOrigin(t)
   const permit = await permitFor(origin.authority)
   const clock = new ManualClock()
-  const [left, whole] = [holdTimers(t, 4_000_000), holdTimers(t, 10_000_000)]
+  const [left, whole] = [pauseTimers(t, 4_000_000), pauseTimers(t, 10_000_000)]
   const { connector } = dialled(options => {
     clock.advance(6_000_000)
     return connect(options)

@@ -5,7 +5,7 @@ import { DnsCache } from '../../src/dns/dns-cache.js'
 import type { NameSource } from '../../src/dns/lookup.js'
 import { createResolver } from '../../src/dns/resolve.js'
 import { wideQueue } from '../kit/fakes/wide-queue.js'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import { grantOf, policy, request } from '../kit/fakes/policy.js'
 
 const never = { signal: new AbortController().signal }
@@ -112,7 +112,7 @@ t.test(
 )
 
 t.test('all completions together have one time limit (RFC 9209 §2.3.1)', async t => {
-  const timers = holdTimers(t, 4321)
+  const timers = pauseTimers(t, 4321)
   const silent = () => new Promise<never>(() => {})
   const { resolver } = resolverOf(
     ['a.test'],

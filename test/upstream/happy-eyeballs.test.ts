@@ -1,6 +1,6 @@
 import { Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import { type IpAddress, parseIpAddress } from '../../src/net/ip-address.js'
 import {
   ATTEMPT_DELAY_MS,
@@ -159,8 +159,8 @@ t.test('nothing is opened if the signal was aborted before', async t => {
 const LIMIT_MS = 7_654_321
 
 t.test('no timer is left after a race, however it ends', async t => {
-  const timers = holdTimers(t, LIMIT_MS)
-  const delays = holdTimers(t, ATTEMPT_DELAY_MS)
+  const timers = pauseTimers(t, LIMIT_MS)
+  const delays = pauseTimers(t, ATTEMPT_DELAY_MS)
   const running = () => [timers.running, delays.running]
   const two = ['192.0.2.1', '192.0.2.2']
   const won = race(t, two, LIMIT_MS)

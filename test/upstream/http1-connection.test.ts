@@ -6,9 +6,9 @@ import { Dialer } from '../../src/upstream/dial.js'
 import { Http1Connection } from '../../src/upstream/http1-connection.js'
 import type { UpstreamRequest } from '../../src/upstream/sender.js'
 import { policy } from '../kit/fakes/policy.js'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
-import { settled, turns } from '../kit/peers/settled.js'
+import { untilStable, turns } from '../kit/peers/until-stable.js'
 import { GivenContent, Recorder, REQUEST } from './exchange-recorder.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
@@ -132,7 +132,7 @@ t.test('the head is sent at once, content as it arrives (RFC 9112 §6)', async t
   const { recorder } = send({ method: 'PUT', content, expectContinue: true })
   t.match(await peer.until('\r\n\r\n'), 'Expect: 100-continue\r\n')
   peer.write('HTTP/1.1 100 Continue\r\n\r\n')
-  await settled(() => recorder.told.length, 20)
+  await untilStable(() => recorder.told.length, 20)
   content.give('hel')
   t.equal(await peer.until(8), '3\r\nhel\r\n')
   content.give('lo')
@@ -157,7 +157,7 @@ t.test('content that is already available is sent together with the head', async
   const { recorder } = send({ method: 'POST', content: new GivenContent(5, 'hel', 'lo') })
   t.match(await peer.until('hello'), 'Content-Length: 5\r\n')
   t.equal(writes, 1)
-  await settled(() => recorder.told.length, 20)
+  await untilStable(() => recorder.told.length, 20)
   t.same(recorder.told, ['connected', 'sent'])
 })
 
@@ -195,7 +195,7 @@ t.test('a slow receiver slows the origin down, and nothing is lost', async t => 
   await peer.until('\r\n\r\n')
   const content = 'x'.repeat(4_000_000)
   peer.write(`HTTP/1.1 200 OK\r\nContent-Length: ${content.length}\r\n\r\n${content}`)
-  const stalled = await settled(() => socket.bytesRead)
+  const stalled = await untilStable(() => socket.bytesRead)
   t.ok(stalled < content.length, `${stalled} bytes were read`)
   t.equal(recorder.told.filter(line => line.startsWith('data')).length, 1)
   recorder.isPausing = false
@@ -216,7 +216,7 @@ t.test('a slow origin pauses the content, and resumes it', async t => {
   t.ok(given < 400, `${given} pieces`)
   t.equal(content.resumed, 0)
   peer.socket.resume()
-  await settled(() => peer.received.length)
+  await untilStable(() => peer.received.length)
   t.equal(content.resumed, 1)
 })
 
@@ -258,7 +258,7 @@ t.test(
       const { recorder } = send({ method: 'PUT', content })
       await peer.until('hel')
       peer.write(`HTTP/1.1 413 No\r\n${close}Content-Length: 2\r\n\r\n`)
-      await settled(() => recorder.told.length, 20)
+      await untilStable(() => recorder.told.length, 20)
       content.give('lo')
       if (close === '') t.equal(await peer.until('lo'), 'lo', 'it may still read on')
       peer.write('no')
@@ -276,7 +276,7 @@ t.test('a response that begins before the end of the content may end after it', 
   const { recorder } = send({ method: 'POST', content })
   await peer.until('a\r\n')
   peer.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nA\r\n')
-  await settled(() => recorder.told.length, 20)
+  await untilStable(() => recorder.told.length, 20)
   content.give('b')
   content.end()
   await peer.until('0\r\n\r\n')
@@ -301,9 +301,9 @@ t.test(
       peer.write(`HTTP/1.1 413 No\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`)
       // Unread content makes the system reset the connection when it is closed.
       peer.destroy()
-      await settled(() => recorder.told.length, 50)
+      await untilStable(() => recorder.told.length, 50)
       content.give(Buffer.alloc(20_000_000))
-      await settled(() => recorder.told.length, 50)
+      await untilStable(() => recorder.told.length, 50)
       recorder.isPausing = false
       recorder.flow?.resume()
       await recorder.done
@@ -314,7 +314,7 @@ t.test(
 )
 
 t.test('a failed write is reported in the end if nothing more is received', async t => {
-  const timers = holdTimers(t, 5000)
+  const timers = pauseTimers(t, 5000)
   const { peer, send } = await connected(t)
   const content = new GivenContent(100_000_000)
   const { recorder } = send({ method: 'PUT', content })
@@ -333,7 +333,7 @@ t.test('content delimited by the connection ends with a FIN, not with a reset (R
       const { recorder } = send()
       await peer.until('\r\n\r\n')
       peer.write(`${head}hel`)
-      await settled(() => recorder.content, 20)
+      await untilStable(() => recorder.content, 20)
       peer[end]()
       await recorder.done
       t.equal(recorder.content, 'hel')
@@ -377,9 +377,9 @@ t.test(
       peer.write(
         `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1388\r\n${large}\r\n2\r\ncd\r\n0\r\n\r\n`,
       )
-      await settled(() => recorder.told.length, 20)
+      await untilStable(() => recorder.told.length, 20)
       peer[end]()
-      await settled(() => recorder.told.length, 50)
+      await untilStable(() => recorder.told.length, 50)
       t.equal(recorder.content, large)
       recorder.flow?.resume()
       t.equal(recorder.content, `${large}cd`)
@@ -458,7 +458,7 @@ t.test('an idle connection that is closed is removed', async t => {
     await use()
     peer[end]()
     await peer.untilEnd()
-    await settled(() => connection.isOpen, 20)
+    await untilStable(() => connection.isOpen, 20)
     t.equal(connection.isOpen, false)
     t.same(owned, ['given', 'removed'])
   }
@@ -475,7 +475,7 @@ t.test('a connection is idle no longer than either side allows (RFC 9112 §9.3)'
     t.equal(await peer.untilEnd(), '')
     t.same(owned[0], kept === 0 ? 'removed' : 'given', hint)
   }
-  const timers = holdTimers(t, 4000)
+  const timers = pauseTimers(t, 4000)
   const { peer, send } = await connected(t)
   const { recorder } = send()
   await peer.until('\r\n\r\n')
@@ -505,7 +505,7 @@ t.test(
 )
 
 t.test('the idle timeout does not close a connection that has been handed over', async t => {
-  const timers = holdTimers(t, 7_654_321)
+  const timers = pauseTimers(t, 7_654_321)
   const { peer, send, use } = await connected(t, 7_654_321)
   await use()
   t.equal(timers.running, 1)

@@ -10,7 +10,7 @@ import { policy } from '../kit/fakes/policy.js'
 import { dialled } from '../kit/fakes/dialled.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import type { RawPeer } from '../kit/peers/raw-peer.js'
-import { settled, turns } from '../kit/peers/settled.js'
+import { untilStable, turns } from '../kit/peers/until-stable.js'
 import { GivenContent, Recorder, REQUEST } from './exchange-recorder.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
@@ -108,12 +108,12 @@ t.test('a connection is reused only for its authority and for addresses in the p
   const { port } = origin
   for (const permit of [permitTo(port, '127.0.0.1', 'b.test'), permitTo(port, '127.0.0.2', 'a.test')]) {
     const { recorder, cancel } = send({}, false, permit)
-    await settled(() => recorder.told.length, 50)
+    await untilStable(() => recorder.told.length, 50)
     t.notMatch(recorder.told, ['reused'])
     cancel()
   }
   const { recorder } = send({}, false, permitTo(port))
-  await settled(() => recorder.told.length, 50)
+  await untilStable(() => recorder.told.length, 50)
   t.match(recorder.told, ['reused'])
 })
 

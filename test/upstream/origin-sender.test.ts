@@ -12,7 +12,7 @@ import { policy } from '../kit/fakes/policy.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import type { RawPeer } from '../kit/peers/raw-peer.js'
 import { OK, OK_LINE } from '../kit/peers/responses.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 import { GivenContent, Recorder, REQUEST } from './exchange-recorder.js'
 
 async function setup(t: Test, keepAliveMs = 60_000) {

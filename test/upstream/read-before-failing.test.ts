@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
 import { ReadBeforeFailing } from '../../src/upstream/read-before-failing.js'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
-import { settled } from '../kit/peers/settled.js'
+import { untilStable } from '../kit/peers/until-stable.js'
 
 /** A client that is writing a lot to a peer that has stopped reading. */
 async function writing(t: Test) {
@@ -52,13 +52,13 @@ t.test('successful writes are not delayed, in one piece or several', async t => 
 
 t.test('after release a write fails at once', async t => {
   // As long as an error is delayed.
-  holdTimers(t, 5000)
+  pauseTimers(t, 5000)
   const { client, peer, failAtOnce } = await writing(t)
   failAtOnce()
   // A reader that has stopped sees no end, so only the write itself can fail.
   client.socket.pause()
   peer.write(Buffer.alloc(1_000_000))
-  await settled(() => client.socket.readableLength)
+  await untilStable(() => client.socket.readableLength)
   peer.reset()
   const error = await new Promise<Error>(resolve => {
     client.socket.once('error', resolve)

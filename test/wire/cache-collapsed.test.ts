@@ -3,10 +3,10 @@
  * them waits for what is not for them, or gets less than all of it.
  */
 import t, { type Test } from 'tap'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import type { RawPeer } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { settled } from '../kit/peers/settled.js'
+import { untilStable } from '../kit/peers/until-stable.js'
 import { bothWays, fresh, type HeldCached, heldCached, told, toldOf } from '../kit/proxies/cached.js'
 import { until } from '../kit/until.js'
 
@@ -27,7 +27,7 @@ function bigContent(bytes: number): string {
 async function sendMany(world: HeldCached, count: number, fields = ''): Promise<RawPeer[]> {
   const clients: RawPeer[] = []
   for (let i = 0; i < count; i++) clients.push(await world.send('GET', '/a', { fields }))
-  await settled(() => world.origin.accepted)
+  await untilStable(() => world.origin.accepted)
   return clients
 }
 
@@ -106,7 +106,7 @@ bothWays(
     client.socket.pause()
     const peer = await world.taken()
     const content = writeBig(peer)
-    await settled(() => peer.socket.bytesWritten - peer.socket.writableLength)
+    await untilStable(() => peer.socket.bytesWritten - peer.socket.writableLength)
     t.ok(peer.socket.writableLength > 0, 'the origin is held back')
     client.socket.resume()
     t.ok((await readResponse(client)).body === content)
@@ -132,7 +132,7 @@ for (const [what, etag, isWaitedFor] of [
     t,
     `a client that has fallen behind what turns out too large to be stored gets the rest from the origin by ${what} (RFC 9110 §8.8.1)`,
     async (t, way) => {
-      const timers = holdTimers(t, PATIENCE_MS)
+      const timers = pauseTimers(t, PATIENCE_MS)
       const world = await heldCached(t, way, 'cache: { max_object: 1MiB }\n')
       const [slow, fast] = (await sendMany(world, 2)) as [RawPeer, RawPeer]
       const waiting = timers.running
@@ -171,7 +171,7 @@ for (const [what, other] of [
     t,
     `a client that has fallen behind is cut off when the origin has ${what} by now, and sees that (RFC 9112 §8)`,
     async (t, way) => {
-      const timers = holdTimers(t, PATIENCE_MS)
+      const timers = pauseTimers(t, PATIENCE_MS)
       const world = await heldCached(t, way, 'cache: { max_object: 1MiB }\n')
       const [slow, fast] = (await sendMany(world, 2)) as [RawPeer, RawPeer]
       const waiting = timers.running
@@ -203,7 +203,7 @@ bothWays(
     const peer = await world.taken()
     const content = bigContent(12 * MIB)
     peer.write(chunked(content))
-    await settled(() => peer.socket.bytesWritten - peer.socket.writableLength)
+    await untilStable(() => peer.socket.bytesWritten - peer.socket.writableLength)
     t.ok(peer.socket.writableLength > 0, 'the origin is held back')
     slow.socket.resume()
     for (const client of [slow, fast]) {
@@ -218,7 +218,7 @@ bothWays(
   t,
   'who waits for what turns out too large to be stored asks for it (RFC 9111 §4)',
   async (t, way) => {
-    const timers = holdTimers(t, LATE_WAIT_MS)
+    const timers = pauseTimers(t, LATE_WAIT_MS)
     const world = await heldCached(t, way, 'cache: { max_object: 1KiB }\n')
     const first = await world.send()
     const peer = await world.taken()
@@ -316,7 +316,7 @@ for (const [what, fields, detail] of UNSHARED) {
     t,
     `what may not be stored (${what}) is for one client; the others ask for themselves, and nobody waits the next time (RFC 9111 §4)`,
     async (t, way) => {
-      const timers = holdTimers(t, WAIT_MS)
+      const timers = pauseTimers(t, WAIT_MS)
       const world = await heldCached(t, way)
       const [first, ...others] = (await sendMany(world, 3)) as [RawPeer, RawPeer, RawPeer]
       t.equal(timers.running, 2)
@@ -334,7 +334,7 @@ for (const [what, fields, detail] of UNSHARED) {
     t,
     `who comes while a response is on its way that may not be stored (${what}) does not wait for it (RFC 9111 §4)`,
     async (t, way) => {
-      const timers = holdTimers(t, WAIT_MS)
+      const timers = pauseTimers(t, WAIT_MS)
       const world = await heldCached(t, way)
       const first = await world.send()
       const peer = await world.taken()
@@ -399,7 +399,7 @@ bothWays(t, 'who selects another response by Vary asks for it (RFC 9111 §4.1)',
 })
 
 bothWays(t, 'after five seconds nobody waits any longer (RFC 9111 §4)', async (t, way) => {
-  const timers = holdTimers(t, WAIT_MS)
+  const timers = pauseTimers(t, WAIT_MS)
   const world = await heldCached(t, way)
   const first = await world.send()
   const slow = await world.taken()
@@ -438,7 +438,7 @@ for (const ending of ['end', 'reset'] as const) {
     peer.write('HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 6\r\n\r\none')
     for (const client of clients) await client.until('one')
     const late = await world.send()
-    await settled(() => world.origin.accepted)
+    await untilStable(() => world.origin.accepted)
     peer[ending]()
     for (const client of clients) t.equal(await client.untilEnd(), '')
     const again = await world.taken()

@@ -6,9 +6,9 @@ import { createServer } from 'node:net'
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
 import type { ReceivedRequest } from '../kit/peers/scripted-origin.js'
-import { settled } from '../kit/peers/settled.js'
+import { untilStable } from '../kit/peers/until-stable.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { bothWays, CACHE, cached, fresh, heldCached, told, toldOf } from '../kit/proxies/cached.js'
@@ -220,9 +220,9 @@ for (const [what, ask] of [
       world.clock.advance(70_000)
       for (let i = 0; i < 4; i++) t.same(await toldOf(await get()), [200, 'one', 'sluice;hit;ttl=-10'])
       t.match(await peer.until('\r\n\r\n'), /if-none-match: "a"/i)
-      t.equal(await settled(() => world.origin.accepted), 1)
+      t.equal(await untilStable(() => world.origin.accepted), 1)
       peer.write(fresh('two', fields))
-      await settled(() => peer.socket.bytesWritten)
+      await untilStable(() => peer.socket.bytesWritten)
       t.same(await toldOf(await get()), [200, 'two', 'sluice;hit;ttl=60'])
       world.clock.advance(120_001)
       const late = await get()
@@ -292,7 +292,7 @@ bothWays(
   t,
   'stale-if-error: an origin that answers too late (RFC 5861 §4, RFC 9110 §15.6.5)',
   async (t, way) => {
-    const timers = holdTimers(t, 61_000)
+    const timers = pauseTimers(t, 61_000)
     const world = await heldCached(t, way, `${CACHE}limits: { response_timeout: 61s }\n`)
     const first = await world.send()
     const peer = await world.taken()

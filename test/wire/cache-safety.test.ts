@@ -6,7 +6,7 @@ import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import type { ScriptedAnswer } from '../kit/peers/scripted-origin.js'
-import { settled } from '../kit/peers/settled.js'
+import { untilStable } from '../kit/peers/until-stable.js'
 import { bothWays, CACHE, cached, fresh, heldCached, told, toldOf } from '../kit/proxies/cached.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 
@@ -376,6 +376,6 @@ bothWays(
     await world.proxy.drain()
     await peer.untilEnd()
     peer.destroy()
-    t.equal(await settled(() => world.origin.accepted), 1)
+    t.equal(await untilStable(() => world.origin.accepted), 1)
   },
 )

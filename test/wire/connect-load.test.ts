@@ -4,7 +4,7 @@ import { createRandom } from '../kit/fakes/random.js'
 import { openTunnel } from '../kit/proxies/open-tunnel.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
-import { settled, turns } from '../kit/peers/settled.js'
+import { untilStable, turns } from '../kit/peers/until-stable.js'
 import { digest, digestOf, randomContent, readInFits, writeInPieces } from '../kit/peers/streams.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { until } from '../kit/until.js'
@@ -78,8 +78,8 @@ t.test('a thousand tunnels closed at any moment on either side leave nothing ope
     process
       .getActiveResourcesInfo()
       .filter(name => /TCPSocketWrap|Timeout|ConnectWrap|WriteWrap|ShutdownWrap/.test(name)).length
-  const openBefore = await settled(descriptors)
-  const activeBefore = await settled(resources)
+  const openBefore = await untilStable(descriptors)
+  const activeBefore = await untilStable(resources)
 
   const pauses = [0, 0, 1, 2, 5, 10, 30]
   /** The random actions of either end: some bytes, a pause, and some kind of end. */

@@ -3,7 +3,7 @@ import { dialled } from '../kit/fakes/dialled.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { checkEvents, checkRefusal, DATE, WALL_CLOCK } from '../kit/proxies/refusal.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 import { testProxy } from '../kit/proxies/test-proxy.js'
 
 const RULES = `

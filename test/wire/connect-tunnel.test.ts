@@ -4,7 +4,7 @@ import { ESTABLISHED, openTunnel } from '../kit/proxies/open-tunnel.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { checkEvents } from '../kit/proxies/refusal.js'
-import { settled, turns } from '../kit/peers/settled.js'
+import { untilStable, turns } from '../kit/peers/until-stable.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { endsPassApart, holdsUp, resetsPass } from '../kit/proxies/tunnel-bytes.js'
 
@@ -110,7 +110,7 @@ t.test('bytes sent while the connection is being established wait for it', async
     client.write(`CONNECT a${size}.test:${origin.port} HTTP/1.1\r\nHost: h\r\n\r\n`)
     client.write('x'.repeat(size - 3))
     const answer = await asking
-    await settled(() => client.socket.writableLength)
+    await untilStable(() => client.socket.writableLength)
     client.write('end')
     answer(['127.0.0.1'])
     const peer = await origin.accept()
@@ -154,7 +154,7 @@ t.test('data cut off by a reset never look complete', async t => {
   const { client, upstream } = await openTunnel(t, proxy)
   client.socket.pause()
   upstream.write(Buffer.alloc(16 << 20))
-  await settled(() => upstream.socket.writableLength)
+  await untilStable(() => upstream.socket.writableLength)
   client.reset()
   t.equal(await upstream.outcome(), 'reset')
   await proxy.drain()

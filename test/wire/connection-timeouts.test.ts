@@ -1,12 +1,12 @@
 import t from 'tap'
-import { acceptedSockets, arrived } from '../kit/peers/arrived.js'
+import { acceptedSockets, untilRead } from '../kit/peers/until-read.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
-import { pour } from '../kit/peers/pour.js'
+import { writeBulk } from '../kit/peers/bulk.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
@@ -19,7 +19,7 @@ t.test('limits.header_timeout ends a slow head with 408 (RFC 9110 §15.5.9)', as
   const client = await rawClient(t, proxy.port)
   const silent = await rawClient(t, proxy.port)
   client.write('GET /slow?secret HTTP/1.1\r\nHost:')
-  for (const { socket } of [client, silent]) await arrived(socket, await acceptedSocket(socket))
+  for (const { socket } of [client, silent]) await untilRead(socket, await acceptedSocket(socket))
   clock.advance(7000)
   checkRefusal(t, await readResponse(client), { status: 408, close: true })
   t.equal(await client.untilEnd(), '')
@@ -89,7 +89,7 @@ t.test(
     peer.write(`HTTP/1.1 200 OK\r\nContent-Length: ${total}\r\n\r\n`)
     await client.until('\r\n\r\n')
     client.socket.pause()
-    await pour(peer.socket, total).stalled()
+    await writeBulk(peer.socket, total).stalled()
     clock.advance(6999)
     await turns()
     t.equal(proxy.events.length, 1)
@@ -124,7 +124,7 @@ t.test('limits.body_idle closes it whether or not the client continues to send',
     peer.write(`HTTP/1.1 200 OK\r\nContent-Length: ${total}\r\n\r\n`)
     await client.until('\r\n\r\n')
     client.socket.pause()
-    await pour(peer.socket, total).stalled()
+    await writeBulk(peer.socket, total).stalled()
     client.write(rest)
     if (rest !== '') await peer.until('b\r\n')
     clock.advance(3_600_000)
@@ -147,11 +147,11 @@ t.test('an upstream that reads its content again does not extend that time', asy
   const peer = await origin.accept()
   await peer.until('\r\n\r\n')
   peer.socket.pause()
-  await pour(client.socket, total).stalled()
+  await writeBulk(client.socket, total).stalled()
   peer.write(`HTTP/1.1 200 OK\r\nContent-Length: ${total}\r\n\r\n`)
   await client.until('\r\n\r\n')
   client.socket.pause()
-  await pour(peer.socket, total).stalled()
+  await writeBulk(peer.socket, total).stalled()
   peer.socket.resume()
   await peer.until(total)
   clock.advance(3_600_000)

@@ -3,7 +3,7 @@ import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { DATE, WALL_CLOCK } from '../kit/proxies/refusal.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const SERVER_OPTIONS = 'OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n'

@@ -7,7 +7,7 @@ import { startDnsServer } from '../kit/peers/dns-server.js'
 import { parseExposition } from '../kit/peers/exposition.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { settled, turns } from '../kit/peers/settled.js'
+import { untilStable, turns } from '../kit/peers/until-stable.js'
 import { refusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
 import { type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 
@@ -166,7 +166,7 @@ t.test(
       connector: dialled().connector,
       ledger,
     })
-    const before = await settled(descriptors)
+    const before = await untilStable(descriptors)
     const clients = await Promise.all(
       Array.from({ length: 100 }, (_, i) => ask(t, proxy, `n${i}.silent.example`)),
     )
@@ -176,10 +176,10 @@ t.test(
     const first = new Set(server.queries.map(({ name }) => name))
     t.equal(first.size, 32)
     // Both ends of each client connection are in this process.
-    t.equal(await settled(descriptors), before + 64 + 2 * clients.length)
+    t.equal(await untilStable(descriptors), before + 64 + 2 * clients.length)
     for (const client of clients) client.reset()
     await waiting(0)
-    t.equal(await settled(descriptors), before)
+    t.equal(await untilStable(descriptors), before)
     const asked = server.queries.length
     server.zone = { 'a.example': { A: [PUBLIC] } }
     t.match(await decisionOf(t, proxy, 'a.example'), { decision: 'allow' })

@@ -4,7 +4,7 @@ import type { ProxyEnvironment } from '../../src/index.js'
 import { startProgram } from '../kit/processes/program.js'
 import { dialled, toLoopback } from '../kit/fakes/dialled.js'
 import { startDnsServer, type TestDnsServer, type Zone } from '../kit/peers/dns-server.js'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
@@ -21,7 +21,7 @@ rules:
 `
 
 /** The time without an answer after which the next server is asked, or the same one again. */
-const steps = holdTimers(t, 1000)
+const steps = pauseTimers(t, 1000)
 
 async function serve(t: Test, zone: Zone | 'silent' = {}): Promise<TestDnsServer> {
   const server = await startDnsServer({ zone })

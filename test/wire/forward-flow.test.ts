@@ -1,7 +1,7 @@
 /** Content is forwarded as fast as the slower side reads it, and is never accumulated. */
 import t from 'tap'
-import { holdTimers } from '../kit/fakes/held-timers.js'
-import { drain, pour, pouredDigest } from '../kit/peers/pour.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
+import { drain, writeBulk, bulkDigest } from '../kit/peers/bulk.js'
 import { until } from '../kit/until.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
@@ -11,7 +11,7 @@ import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 const TOTAL = 40 * 1024 * 1024
 /** The most that may be in transit: the system's buffers of both connections, and little in the proxy. */
 const MOST_UNDER_WAY = 24 * 1024 * 1024
-const DIGEST = pouredDigest(TOTAL)
+const DIGEST = bulkDigest(TOTAL)
 
 t.test('a client that does not read pauses the origin', async t => {
   const { origin, proxy, client } = await forwarded(t)
@@ -21,7 +21,7 @@ t.test('a client that does not read pauses the origin', async t => {
   peer.write(`HTTP/1.1 200 OK\r\nContent-Length: ${TOTAL}\r\n\r\n`)
   await client.until('\r\n\r\n')
   client.socket.pause()
-  const poured = pour(peer.socket, TOTAL)
+  const poured = writeBulk(peer.socket, TOTAL)
   t.ok((await poured.stalled()) < MOST_UNDER_WAY, `stalled after ${poured.taken()} bytes`)
   t.equal(await drain(client.socket, TOTAL), DIGEST, 'and nothing is lost')
   t.match(await proxy.event('close'), { close_reason: 'complete', bytes_down: TOTAL })
@@ -33,7 +33,7 @@ t.test('an origin that does not read pauses the client', async t => {
   const peer = await origin.accept()
   await peer.until('\r\n\r\n')
   peer.socket.pause()
-  const poured = pour(client.socket, TOTAL)
+  const poured = writeBulk(client.socket, TOTAL)
   t.ok((await poured.stalled()) < MOST_UNDER_WAY, `stalled after ${poured.taken()} bytes`)
   t.equal(await drain(peer.socket, TOTAL), DIGEST, 'and nothing is lost')
   peer.write('HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n')
@@ -49,7 +49,7 @@ t.test('a client that stops reading and disconnects ends its request at the orig
   peer.write(`HTTP/1.1 200 OK\r\nContent-Length: ${TOTAL}\r\n\r\n`)
   await client.until('\r\n\r\n')
   client.socket.pause()
-  await pour(peer.socket, TOTAL).stalled()
+  await writeBulk(peer.socket, TOTAL).stalled()
   client.reset()
   await peer.closed()
   t.match(await proxy.event('close'), { status: 200, close_reason: 'client_gone' })
@@ -64,7 +64,7 @@ for (const [way, targetOf, yamlOf] of [
   ['a parent', () => 'http://a.test/', (authority: string) => `parent: { url: "http://${authority}" }\n`],
 ] as const) {
   t.test(`an origin that takes nothing of an upload for limits.body_idle is 504, ${way}`, async t => {
-    const timers = holdTimers(t, IDLE_MS)
+    const timers = pauseTimers(t, IDLE_MS)
     const origin = await rawOrigin(t)
     const yaml = `${LOOPBACK_RULES}limits: { body_idle: ${IDLE_MS}ms }\n${yamlOf(origin.authority)}`
     const proxy = await testProxy(t, yaml)
@@ -74,7 +74,7 @@ for (const [way, targetOf, yamlOf] of [
     await peer.until('\r\n\r\n')
     t.equal(timers.running, 0, 'the client is to send')
     peer.socket.pause()
-    const poured = pour(client.socket, TOTAL)
+    const poured = writeBulk(client.socket, TOTAL)
     await poured.stalled()
     // The system may accept more some time after it has accepted nothing.
     const isRunning = () => timers.running === 1

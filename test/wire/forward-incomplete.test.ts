@@ -2,7 +2,7 @@
 import t from 'tap'
 import { forwarded, get } from '../kit/proxies/setups.js'
 import { LOOPBACK_RULES } from '../kit/proxies/test-proxy.js'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import type { RawPeer } from '../kit/peers/raw-peer.js'
 import { OK_LINE } from '../kit/peers/responses.js'
 
@@ -227,7 +227,7 @@ t.test('a response that begins before the end of the content may end after it', 
 const RESPONSE_MS = 7777
 
 t.test('response_timeout runs from the last byte of the request to the head', async t => {
-  const timers = holdTimers(t, RESPONSE_MS)
+  const timers = pauseTimers(t, RESPONSE_MS)
   const { origin, proxy, client } = await forwarded(
     t,
     `${LOOPBACK_RULES}limits: { response_timeout: ${RESPONSE_MS}ms }\n`,
@@ -266,7 +266,7 @@ t.test('response_timeout runs from the last byte of the request to the head', as
 })
 
 t.test('response_timeout does not run while content is sent', async t => {
-  const timers = holdTimers(t, RESPONSE_MS)
+  const timers = pauseTimers(t, RESPONSE_MS)
   const { origin, proxy, client } = await forwarded(
     t,
     `${LOOPBACK_RULES}limits: { response_timeout: ${RESPONSE_MS}ms }\n`,

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { dialled } from '../kit/fakes/dialled.js'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
-import { settled } from '../kit/peers/settled.js'
+import { untilStable } from '../kit/peers/until-stable.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
@@ -58,7 +58,7 @@ async function setup(t: Test, way: (origin: RawOrigin) => Way) {
   }
   /** The number of open connections to the origin: dialled ones, and those whose end the origin has not seen. */
   const open = async (): Promise<number[]> => [
-    await settled(() => sockets.filter(({ destroyed }) => !destroyed).length),
+    await untilStable(() => sockets.filter(({ destroyed }) => !destroyed).length),
     origin.peers.filter(({ socket }) => !socket.readableEnded).length,
   ]
   return { origin, proxy, ask, exchange, open }

@@ -5,7 +5,7 @@ import { createLogger } from '../../src/index.js'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { OK } from '../kit/peers/responses.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 import { forwarded, get } from '../kit/proxies/setups.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 

@@ -13,7 +13,7 @@ import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
 import { type ScriptedAnswer, scriptedOrigin } from '../kit/peers/scripted-origin.js'
-import { settled } from '../kit/peers/settled.js'
+import { untilStable } from '../kit/peers/until-stable.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { tlsOrigin } from '../kit/peers/tls-origin.js'
 import { servedConnection } from '../kit/proxies/served-connection.js'
@@ -106,7 +106,7 @@ async function checkHead(t: Test, client: RawPeer, status: number, type: ProxyEr
   client.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
   t.equal(await client.until(15), 'HTTP/1.1 200 OK')
   await client.until('\r\n\r\n')
-  t.equal(await settled(() => client.received), '')
+  t.equal(await untilStable(() => client.received), '')
 }
 
 t.test('4.4 each error that HEAD can meet is answered without content, and the next request is', async t => {

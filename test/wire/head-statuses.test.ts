@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
-import { settled } from '../kit/peers/settled.js'
+import { untilStable } from '../kit/peers/until-stable.js'
 import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
 
 const STATUSES = Array.from({ length: 400 }, (_, i) => 200 + i)
@@ -58,7 +58,7 @@ for (const way of UPSTREAM_WAYS) {
       t.equal(origin.requests.length, STATUSES.length, 'each was asked for once')
       client.write(text('GET', target(way)))
       t.equal((await readResponse(client)).body, 'next')
-      t.equal(await settled(() => client.received), '', 'nothing more comes')
+      t.equal(await untilStable(() => client.received), '', 'nothing more comes')
     })
   }
 }

@@ -6,7 +6,7 @@ import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
-import { settled } from '../kit/peers/settled.js'
+import { untilStable } from '../kit/peers/until-stable.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const ANY_NAME = 'rules: { any: { hosts: ["*.test"], addresses: ["127.0.0.1"] } }\n'
@@ -83,7 +83,7 @@ t.test('3, 4.8 behind the 2xx bytes pass both ways unchanged, and none is taken 
     peer.write(bytes)
     t.equal(await client.until(bytes.length), bytes)
   }
-  t.equal(await settled(() => client.received + peer.received), '', 'and nothing was added')
+  t.equal(await untilStable(() => client.received + peer.received), '', 'and nothing was added')
   t.equal(origin.accepted, 1)
 })
 
@@ -149,7 +149,7 @@ t.test('4.8, 8 ports are restricted: 443 alone until the configuration says anot
     const before = dial.targets.length
     client.write(`CONNECT a.test:${port} HTTP/1.1\r\nHost: h\r\n\r\n`)
     await proxy.event('decision')
-    const dialledFor = await settled(() => dial.targets.length - before)
+    const dialledFor = await untilStable(() => dial.targets.length - before)
     if (dialledFor > 0) return
     const { status, body } = await readResponse(client)
     t.equal(status, 403)

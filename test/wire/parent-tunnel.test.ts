@@ -1,12 +1,12 @@
 /** CONNECT through a parent proxy: what it receives, how its responses are handled, and whose bytes are whose. */
 import t, { type Test } from 'tap'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
 import { ANY_HOST, behindParent, connectTo } from '../kit/proxies/setups.js'
 import { clientHello } from '../kit/peers/client-hello.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 
 const OK = 'HTTP/1.1 200 OK\r\n\r\n'
 
@@ -243,7 +243,7 @@ const RESPONSE_MS = 7_654_321
 t.test(
   'limits.response_timeout ends with the response of the parent, and does not apply to the tunnel',
   async t => {
-    const timers = holdTimers(t, RESPONSE_MS)
+    const timers = pauseTimers(t, RESPONSE_MS)
     const yaml = `${ANY_HOST}limits: { response_timeout: ${RESPONSE_MS}ms }\n`
     const { parent, proxy, client } = await behindParent(t, '', yaml)
     client.write(connectTo('a.test:443'))

@@ -7,7 +7,7 @@ import { openTunnel } from '../kit/proxies/open-tunnel.js'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { settled } from '../kit/peers/settled.js'
+import { untilStable } from '../kit/peers/until-stable.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 import { tlsClient } from '../kit/peers/tls-client.js'
 import { needs } from '../kit/processes/command.js'
@@ -69,7 +69,7 @@ for (const fields of ['', 'Content-Length: 0\r\n']) {
       return (await readResponse(client)).status
     }
     const [busy, idle] = [await ask(), await ask()]
-    const ended = () => settled(() => [busy, idle].map(({ peer }) => peer.socket.readableEnded).join())
+    const ended = () => untilStable(() => [busy, idle].map(({ peer }) => peer.socket.readableEnded).join())
     t.equal(await answered(idle), 200)
     t.equal(await ended(), 'false,false')
     await proxy.reload(NOTHING)

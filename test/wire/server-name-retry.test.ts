@@ -13,7 +13,7 @@ import {
   RETRY_REQUEST,
   SERVER_HELLO,
 } from '../kit/peers/server-hello.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
 import { ALERT, close, verifiedTunnels, type VerifiedTunnels, VERIFYING } from '../kit/proxies/setups.js'
 import { testProxy } from '../kit/proxies/test-proxy.js'

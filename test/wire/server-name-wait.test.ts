@@ -1,12 +1,12 @@
 /** While a tunnel waits for its hello: data from upstream, time limits, and clients that leave. */
 import t from 'tap'
-import { acceptedSockets, arrived } from '../kit/peers/arrived.js'
+import { acceptedSockets, untilRead } from '../kit/peers/until-read.js'
 import { clientHello } from '../kit/peers/client-hello.js'
 import { dialled, toLoopback } from '../kit/fakes/dialled.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
-import { settled, turns } from '../kit/peers/settled.js'
+import { untilStable, turns } from '../kit/peers/until-stable.js'
 import { ALERT, checkCut, close, verifiedTunnels, VERIFYING } from '../kit/proxies/setups.js'
 import { testProxy } from '../kit/proxies/test-proxy.js'
 
@@ -16,7 +16,7 @@ t.test('the data of a server that speaks first are passed on after the hello', a
   const { open } = await verifiedTunnels(t)
   const { client, upstream } = await open()
   upstream.write(Buffer.alloc(32 << 20, 'y'))
-  await settled(() => upstream.socket.writableLength)
+  await untilStable(() => upstream.socket.writableLength)
   t.equal(client.received, '')
   t.ok(upstream.socket.writableLength > 0, 'nor is all of it taken')
   client.write(clientHello('a.test'))
@@ -102,7 +102,7 @@ t.test('limits.tunnel_idle and tunnel_lifetime run from the 200', async t => {
     else passed.client.write(hello.subarray(at))
     if (at === 2) await passed.upstream.until(hello.length)
     for (const { client } of [slow, passed]) {
-      await arrived(client.socket, await acceptedSocket(client.socket))
+      await untilRead(client.socket, await acceptedSocket(client.socket))
     }
   }
   await checkCut(t, idle, '')

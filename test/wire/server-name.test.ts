@@ -5,7 +5,7 @@ import { connect as tlsConnect } from 'node:tls'
 import { clientHello, handshake, helloBody, paddedHello, records } from '../kit/peers/client-hello.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 import { ALERT, checkCut, close, verifiedTunnels, VERIFYING } from '../kit/proxies/setups.js'
 import { testProxy } from '../kit/proxies/test-proxy.js'
 

@@ -1,7 +1,7 @@
 /** Small pieces of content must not cost more than large ones: counted in chunks and in reads. */
 import t from 'tap'
-import { acceptedSockets } from '../kit/peers/arrived.js'
-import { turns } from '../kit/peers/settled.js'
+import { acceptedSockets } from '../kit/peers/until-read.js'
+import { turns } from '../kit/peers/until-stable.js'
 import { tlsClient } from '../kit/peers/tls-client.js'
 import { DATE } from '../kit/proxies/refusal.js'
 import { forwarded, get } from '../kit/proxies/setups.js'

@@ -1,12 +1,12 @@
 /** A client that speaks TLS to the proxy sees what one that does not sees, byte for byte. */
 import { createServer, connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
-import { acceptedSockets, arrived } from '../kit/peers/arrived.js'
+import { acceptedSockets, untilRead } from '../kit/peers/until-read.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { turns } from '../kit/peers/settled.js'
+import { turns } from '../kit/peers/until-stable.js'
 import { tlsClient } from '../kit/peers/tls-client.js'
 import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
 import { LOOPBACK_RULES, testProxy, type TestProxy } from '../kit/proxies/test-proxy.js'
@@ -193,7 +193,7 @@ t.test('limits.header_timeout applies to the handshake, and again to the request
   const acceptedSocket = acceptedSockets(t)
   const slow = await rawClient(t, proxy.tlsPort)
   slow.write('\x16\x03\x01')
-  await arrived(slow.socket, await acceptedSocket(slow.socket))
+  await untilRead(slow.socket, await acceptedSocket(slow.socket))
   clock.advance(6_000)
   // In TLS 1.2 it is the server that is through with the handshake first.
   const client = await tlsClient(t, proxy.tlsPort, { ca: proxy.ca.cert, maxVersion: 'TLSv1.2' })

@@ -7,7 +7,7 @@ import { openTunnel } from '../kit/proxies/open-tunnel.js'
 import { ANY_HOST, behindParent, connectTo } from '../kit/proxies/setups.js'
 import { LOOPBACK_RULES, testProxy, type TestProxy } from '../kit/proxies/test-proxy.js'
 import { type Collector, collector } from '../kit/peers/collector.js'
-import { holdTimers } from '../kit/fakes/held-timers.js'
+import { pauseTimers } from '../kit/fakes/paused-timers.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
@@ -22,7 +22,7 @@ const tracing = ({ url }: Pick<Collector, 'url'>, rest = '') =>
   `${LOOPBACK_RULES}\ntracing: { otlp: "${url}"${rest} }\n`
 
 /** How long a stop waits for the collector, as long as the tests say. */
-const flush = holdTimers(t, 2000)
+const flush = pauseTimers(t, 2000)
 
 async function ask(t: Test, { port }: TestProxy, request: string): Promise<number> {
   const client = await rawClient(t, port)

@@ -8,8 +8,8 @@ import {
   type ConnectionSettings,
 } from '../../../src/listener/connection.js'
 import type { ReceivedExchange } from '../../../src/pipeline/admitted-exchange.js'
-import { accepted } from '../peers/accepted.js'
-import { arrived } from '../peers/arrived.js'
+import { connectedPair } from '../peers/connected-pair.js'
+import { untilRead } from '../peers/until-read.js'
 import { ManualClock } from '../fakes/manual-clock.js'
 import { A_PLACE } from '../fakes/no-limits.js'
 import type { RawPeer } from '../peers/raw-peer.js'
@@ -62,7 +62,7 @@ export class ServedConnection {
 
   /** Waits until the server has read everything that the client wrote. */
   arrived(): Promise<void> {
-    return arrived(this.client.socket, this.socket)
+    return untilRead(this.client.socket, this.socket)
   }
 
   /** Advances the clock, and checks the deadline. */
@@ -83,7 +83,7 @@ export async function servedConnection(
   t: Test,
   answer: (exchange: ReceivedExchange) => void = () => {},
 ): Promise<ServedConnection> {
-  const { client, socket } = await accepted(t, { allowHalfOpen: true, noDelay: true })
+  const { client, socket } = await connectedPair(t, { allowHalfOpen: true, noDelay: true })
   return new ServedConnection(client, socket, answer)
 }
 

@@ -1,7 +1,7 @@
 /** How tunnels pass bytes and ends, whatever protocol the client uses to the proxy. */
 import type { Test } from 'tap'
 import type { Tunnel } from './open-tunnel.js'
-import { settled } from '../peers/settled.js'
+import { untilStable } from '../peers/until-stable.js'
 import { until } from '../until.js'
 import type { TestProxy } from './test-proxy.js'
 
@@ -85,7 +85,7 @@ export async function holdsUp(
     const reader = tunnel[to].socket
     reader.pause()
     for (let written = 0; written < total; written += piece.length) writer.write(piece)
-    const waiting = await settled(() => writer.writableLength)
+    const waiting = await untilStable(() => writer.writableLength)
     t.ok(waiting > total / 2, `${waiting} bytes wait at the ${from}`)
     let received = 0
     reader.removeAllListeners('data')

@@ -17,7 +17,7 @@ import { digestOf, Layout } from '../../../src/origin/store/layout.js'
 import { openObject } from '../../../src/origin/store/object-file.js'
 import { Owner } from '../../../src/origin/store/owner.js'
 import { FILE_BYTES } from '../../../src/origin/store/usage.js'
-import { turns } from '../../kit/peers/settled.js'
+import { turns } from '../../kit/peers/until-stable.js'
 import { readResponse } from '../../kit/peers/read-response.js'
 import { put, type StoreServer, storeServer } from '../../kit/proxies/store-server.js'
 

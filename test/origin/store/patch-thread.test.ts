@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { PatchThread } from '../../../src/origin/store/patch-thread.js'
-import { turns } from '../../kit/peers/settled.js'
+import { turns } from '../../kit/peers/until-stable.js'
 import { countThreads } from '../../kit/processes/count-threads.js'
 
 const { signal } = new AbortController()

@@ -5,7 +5,7 @@ import { digestOf } from '../../../src/origin/store/layout.js'
 import { Owner } from '../../../src/origin/store/owner.js'
 import { MAX_PATCH_BYTES, MAX_PATCH_TARGET_BYTES } from '../../../src/origin/store/patch-document.js'
 import { type RawResponse, readResponse } from '../../kit/peers/read-response.js'
-import { turns } from '../../kit/peers/settled.js'
+import { turns } from '../../kit/peers/until-stable.js'
 import { countThreads } from '../../kit/processes/count-threads.js'
 import { put, requestText, type StoreServer, storeServer } from '../../kit/proxies/store-server.js'
 

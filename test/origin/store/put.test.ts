@@ -1,7 +1,7 @@
 import { readdirSync, rmSync } from 'node:fs'
 import t from 'tap'
 import { readResponse } from '../../kit/peers/read-response.js'
-import { settled } from '../../kit/peers/settled.js'
+import { untilStable } from '../../kit/peers/until-stable.js'
 import { DATE, put, requestText, storeServer } from '../../kit/proxies/store-server.js'
 import { until } from '../../kit/until.js'
 
@@ -115,7 +115,7 @@ t.test('an aborted upload leaves no file and changes nothing', async t => {
   const client = await server.connect()
   client.write(requestText('/x', { method: 'PUT', fields: ['Content-Length: 1000000'] }))
   client.write('x'.repeat(100_000))
-  await settled(() => readdirSync(`${server.directory}/tmp`).length, 5)
+  await untilStable(() => readdirSync(`${server.directory}/tmp`).length, 5)
   client.reset()
   t.match(await server.outcome(2), { handler: 'origin', status: 0, closeReason: 'client_gone' })
   t.equal((await server.request('/x')).body, 'content')

@@ -14,7 +14,7 @@ import { readlink } from 'node:fs/promises'
 import t from 'tap'
 import { Owner } from '../../../src/origin/store/owner.js'
 import { ResourceLocks } from '../../../src/origin/store/resource-lock.js'
-import { turns } from '../../kit/peers/settled.js'
+import { turns } from '../../kit/peers/until-stable.js'
 
 const KEY = 'abc'
 let ids = 0

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { readResponse } from '../../kit/peers/read-response.js'
-import { settled } from '../../kit/peers/settled.js'
+import { untilStable } from '../../kit/peers/until-stable.js'
 import { DATE, put, requestText, START_MS, storeServer } from '../../kit/proxies/store-server.js'
 
 const LATER = 'Sun, 01 Mar 2026 12:00:01 GMT'
@@ -126,7 +126,7 @@ t.test('a reader gets one version to its end, even if that is replaced or delete
   client.socket.resume()
   await client.until('\r\n\r\n')
   client.socket.pause()
-  await settled(() => client.socket.bytesRead, 20)
+  await untilStable(() => client.socket.bytesRead, 20)
   await put(server, '/x', 'n'.repeat(8_000_000))
   t.equal((await server.request('/x', { method: 'DELETE' })).status, 204)
   client.socket.resume()

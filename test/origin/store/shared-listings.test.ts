@@ -5,7 +5,7 @@ import {
   SharedListings,
 } from '../../../src/origin/store/shared-listings.js'
 import { spelled, type Selected, type SmallestNames } from '../../../src/origin/store/smallest-names.js'
-import { turns } from '../../kit/peers/settled.js'
+import { turns } from '../../kit/peers/until-stable.js'
 
 const NAMES = ['a', 'b', 'c', 'd']
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ClientBudget, Turns } from '../../../src/origin/store/turns.js'
-import { turns as loopTurns } from '../../kit/peers/settled.js'
+import { turns as loopTurns } from '../../kit/peers/until-stable.js'
 
 const NEVER = new AbortController().signal
 

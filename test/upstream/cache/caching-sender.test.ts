@@ -10,11 +10,11 @@ import type { StoredHead } from '../../../src/cache/stored-response.js'
 import { MemoryStore } from '../../../src/upstream/cache/memory-store.js'
 import type { CacheStore, EntryWriter } from '../../../src/upstream/cache/store.js'
 import type { Flow, UpstreamEvents, UpstreamRequest } from '../../../src/upstream/sender.js'
-import { holdTimers } from '../../kit/fakes/held-timers.js'
+import { pauseTimers } from '../../kit/fakes/paused-timers.js'
 import { ManualClock } from '../../kit/fakes/manual-clock.js'
 import { receivedHead } from '../../kit/fakes/received-head.js'
 import { type Attempt, FakeSender } from '../../kit/fakes/sender.js'
-import { turns } from '../../kit/peers/settled.js'
+import { turns } from '../../kit/peers/until-stable.js'
 
 const WAIT_MS = 5000
 const PATIENCE_MS = 50
@@ -99,7 +99,7 @@ function answer({ events }: Attempt, content: string, fields: Fields = TOLERANT)
 }
 
 t.test('who has waited and goes its own way is late by itself (RFC 5861 §4)', async t => {
-  const timers = holdTimers(t, WAIT_MS)
+  const timers = pauseTimers(t, WAIT_MS)
   const { clock, attempt, send } = world(t)
   send()
   answer(attempt(0), 'old')
@@ -145,7 +145,7 @@ t.test('who is cancelled while the store is asked asks no origin', async t => {
 t.test(
   'a validation in the background is ended after a minute, and holds no timer behind its end (RFC 5861 §3)',
   async t => {
-    const timers = holdTimers(t, 60_000)
+    const timers = pauseTimers(t, 60_000)
     const { clock, attempt, send } = world(t)
     send()
     answer(attempt(0), 'old')
@@ -282,7 +282,7 @@ t.test('an origin that is faster than the store waits until that has caught up',
 })
 
 t.test('an origin waits for the store for 50 ms, and then no more', async t => {
-  const timers = holdTimers(t, PATIENCE_MS)
+  const timers = pauseTimers(t, PATIENCE_MS)
   const { client, events, flow } = behind(t)
   events.data(Buffer.from('one'))
   events.data(Buffer.from('two'))

@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { Mark } from '../../../src/upstream/cache/store.js'
 import { contentName, namesOf, namesOfUri } from '../../../src/upstream/cache/redis/keys.js'
-import { holdTimers } from '../../kit/fakes/held-timers.js'
+import { pauseTimers } from '../../kit/fakes/paused-timers.js'
 import { type FakeCommand, fakeRedis, type FakeRedis } from '../../kit/peers/fake-redis.js'
 import {
   contentOf,
@@ -15,7 +15,7 @@ import {
   write,
 } from '../../kit/redis-store.js'
 import { rawOrigin } from '../../kit/peers/raw-origin.js'
-import { turns } from '../../kit/peers/settled.js'
+import { turns } from '../../kit/peers/until-stable.js'
 import { until } from '../../kit/until.js'
 
 const MIB = 1024 * 1024
@@ -657,7 +657,7 @@ t.test(
     const redis = await fakeRedis(t)
     const { store, up, down } = redisStore(t, [redis.url], { timeoutMs: FIND_MS })
     await up()
-    const silent = holdTimers(t, SILENT_MS)
+    const silent = pauseTimers(t, SILENT_MS)
     redis.answer = () => undefined
     const found = store.find(keyOf())
     t.same(await found, [])

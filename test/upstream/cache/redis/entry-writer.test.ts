@@ -6,7 +6,7 @@ import {
   RedisEntryWriter,
   WriteQueue,
 } from '../../../../src/upstream/cache/redis/entry-writer.js'
-import { turns } from '../../../kit/peers/settled.js'
+import { turns } from '../../../kit/peers/until-stable.js'
 
 const MIB = 1024 * 1024
 

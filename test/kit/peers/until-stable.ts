@@ -12,7 +12,7 @@ export async function turns(count = 10): Promise<void> {
 }
 
 /** @returns the value once it has been the same for `count` turns */
-export async function settled<T>(read: () => T, count = 200): Promise<T> {
+export async function untilStable<T>(read: () => T, count = 200): Promise<T> {
   let last = read()
   let same = -1
   await until(

@@ -28,14 +28,14 @@ export function numberedContent(offset: number, length: number): Buffer {
 }
 
 /** The SHA-1 of `total` bytes as `pour` writes them. */
-export function pouredDigest(total: number, pieceAt: PieceAt = () => PIECE): string {
+export function bulkDigest(total: number, pieceAt: PieceAt = () => PIECE): string {
   const hash = createHash('sha1')
   for (let sent = 0; sent < total; sent += PIECE.length) hash.update(pieceAt(sent).subarray(0, total - sent))
   return hash.digest('hex')
 }
 
 /** Writes `total` bytes, no more at a time than the socket accepts. */
-export function pour(
+export function writeBulk(
   socket: Socket,
   total: number,
   pieceAt: PieceAt = () => PIECE,

@@ -2,7 +2,7 @@
 import type { Test } from 'tap'
 import { Changes, until } from '../until.js'
 
-export interface HeldTimers {
+export interface PausedTimers {
   /** How many were started so far. */
   readonly set: number
   /** How many of them are running. */
@@ -17,7 +17,7 @@ type Callback = (...args: unknown[]) => void
 const NEVER_MS = 2 ** 31 - 1
 
 /** @param ms their duration: one that no other timer of the process has */
-export function holdTimers(t: Test, ms: number): HeldTimers {
+export function pauseTimers(t: Test, ms: number): PausedTimers {
   const { setTimeout, clearTimeout } = globalThis
   const running = new Map<NodeJS.Timeout, () => void>()
   let set = 0

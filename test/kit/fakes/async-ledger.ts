@@ -2,7 +2,7 @@
 import { type Ledger, LocalLedger } from '../../../src/limits/ledger.js'
 
 /** The answers of a ledger in another process: asynchronous, in the order of the questions. */
-export class LaterLedger implements Ledger {
+export class AsyncLedger implements Ledger {
   readonly local = new LocalLedger(() => 0)
 
   async acquire(key: string, limit: number): Promise<boolean> {

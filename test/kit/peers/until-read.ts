@@ -3,13 +3,13 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import type { Test } from 'tap'
 import { until } from '../until.js'
-import { turns } from './settled.js'
+import { turns } from './until-stable.js'
 
 /**
  * Waits until one end of a TCP connection has read everything that was written at the other one. For a TLS socket its
  * TCP socket must be passed, as bytes on the wire are compared.
  */
-export async function arrived(from: Socket, to: Socket): Promise<void> {
+export async function untilRead(from: Socket, to: Socket): Promise<void> {
   await turns(1)
   const seen = () => `${to.bytesRead} of ${from.bytesWritten} bytes`
   await until('everything written to be read', () => to.bytesRead >= from.bytesWritten, { seen })

@@ -3,13 +3,13 @@ import { createServer, type ServerOpts, type Socket } from 'node:net'
 import type { Test } from 'tap'
 import { type RawPeer, rawClient } from './raw-peer.js'
 
-export interface Accepted {
+export interface ConnectedPair {
   readonly client: RawPeer
   /** The server's end. */
   readonly socket: Socket
 }
 
-export async function accepted(t: Test, options: ServerOpts = {}): Promise<Accepted> {
+export async function connectedPair(t: Test, options: ServerOpts = {}): Promise<ConnectedPair> {
   const server = createServer(options)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const connection = new Promise<Socket>(resolve => server.once('connection', resolve))
