@@ -183,6 +183,8 @@ export class LogSummary {
   readonly passed = new Sightings()
   /** Hosts that were refused for an address that is not public; no drafted rule allows them. */
   readonly addressRefused = new NameSample()
+  /** IP literals of metadata services that were refused; a drafted rule never allows one. */
+  readonly metadataRefused = new NameSample()
   /** Hosts that were reached at an address that is not public, because a rule has it in `addresses`. */
   readonly notPublic = new NameSample()
   /** All clients in the log. */
@@ -192,7 +194,7 @@ export class LogSummary {
   noEvents = 0
   /** The number of decisions that count. */
   decisions = 0
-  /** The number of tunnels and forwarded requests that were denied for a reason other than their address. */
+  /** The number of tunnels and forwarded requests that were denied for a reason other than their address, as above. */
   denied = 0
   readonly #client: string | undefined
 
@@ -216,7 +218,8 @@ export class LogSummary {
     this.decisions += 1
     if (event.target === undefined) return
     if (event.decision === 'deny') {
-      if (event.reason === 'address') this.addressRefused.add(event.target.host.name)
+      if (isMetadata(event.target.host)) this.metadataRefused.add(event.target.host.name)
+      else if (event.reason === 'address') this.addressRefused.add(event.target.host.name)
       else this.denied += 1
       return
     }
@@ -229,6 +232,11 @@ export class LogSummary {
     if (target.form === 'forward' && status === 101) this.passed.addUpgrade(target)
     if (address !== undefined && !isPublic(address)) this.notPublic.add(target.host.name)
   }
+}
+
+function isMetadata({ name }: Host): boolean {
+  const ip = parseIpAddress(name)
+  return ip !== undefined && classifyAddress(ip) === 'metadata'
 }
 
 /** @param address `ip:port`, IPv6 in brackets */

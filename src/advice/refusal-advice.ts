@@ -1,7 +1,7 @@
 /** Describes why a request was refused, and makes the summary of refusals that `exec` prints, with rules that allow them. */
 import type { Config } from '../config/schema.js'
 import { serializeHostPort } from '../http/authority.js'
-import { classifyAddress, metadataService } from '../net/address-class.js'
+import { classifyAddress, type MetadataService, metadataService } from '../net/address-class.js'
 import { parseIpAddress } from '../net/ip-address.js'
 import { NO_PROXY } from '../policy/denial.js'
 import { draftRules, serializeRuleLines, serializeRules } from './draft-rules.js'
@@ -55,6 +55,8 @@ export function refusalText({ reason, rule, target }: RefusedRequest, config: Co
     case 'deny_address':
       return 'deny.addresses holds its address'
     case 'address':
+      if (target !== undefined && serviceOf(target) !== undefined)
+        return `the address is${addressClause(target).slice(1)}`
       return rule === undefined
         ? 'its address is not public; it takes a rule that lists it in addresses'
         : `its address is not public and not in rules.${rule}.addresses`
@@ -76,10 +78,14 @@ function denyingKeys({ deny: { hosts, hostsFiles } }: Config): string {
   return `${keys.join(' or ')} holds`
 }
 
+function serviceOf({ host }: LoggedTarget): MetadataService | undefined {
+  const ip = parseIpAddress(host.name)
+  return ip && metadataService(ip)
+}
+
 /** A clause about an IP literal that is a metadata service or not public. */
 function addressClause(target: LoggedTarget): string {
-  const ip = parseIpAddress(target.host.name)
-  const service = ip && metadataService(ip)
+  const service = serviceOf(target)
   if (service !== undefined) return `, a metadata service, which hands out ${service.contents}`
   return isPrivateLiteral(target)
     ? ', which is not public and so would have to be in its addresses as well'

@@ -51,7 +51,10 @@ function nothingFound({ client }: RulesArguments, { clients }: LogSummary): stri
 }
 
 /** What is not in the draft. */
-function remarks({ denied, addressRefused, notPublic }: LogSummary, rules: readonly DraftedRule[]): string[] {
+function remarks(
+  { denied, addressRefused, metadataRefused, notPublic }: LogSummary,
+  rules: readonly DraftedRule[],
+): string[] {
   const found: string[] = []
   if (rules.length === 0) found.push('nothing passed, so these rules allow nothing')
   const extra = new Set(rules.flatMap(({ methods = [] }) => methods.filter(method => !isMethod(method))))
@@ -61,6 +64,12 @@ function remarks({ denied, addressRefused, notPublic }: LogSummary, rules: reado
     found.push(
       `requests refused for an address that is not public: ${addressRefused.count}, to ${addressRefused.text}; ` +
         'a rule with those addresses is for you to write',
+    )
+  }
+  if (metadataRefused.count > 0) {
+    found.push(
+      `requests refused to a metadata service, which hands out cloud credentials: ${metadataRefused.count}, ` +
+        `to ${metadataRefused.text}; no rule is drafted for it`,
     )
   }
   if (notPublic.count > 0) {

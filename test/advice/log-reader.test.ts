@@ -231,6 +231,18 @@ t.test('refusals for an address are told apart', async t => {
   t.strictSame([made.addressRefused.count, made.addressRefused.text, made.denied], [2, 'a.test', 1])
 })
 
+t.test('a refused metadata service is counted by itself, whatever refused it', async t => {
+  const made = summary([
+    decision('169.254.169.254', 'deny', { reason: 'literal' }),
+    decision('fd00:ec2::254', 'deny', { reason: 'address' }),
+    decision('10.0.0.1', 'deny', { reason: 'literal' }),
+  ])
+  t.strictSame(
+    [made.metadataRefused.text, made.addressRefused.count, made.denied, hosts(made)],
+    ['169.254.169.254, fd00:ec2::254', 0, 1, []],
+  )
+})
+
 t.test('so are hosts reached at an address that is not public', async t => {
   const close = (host: string, address: string | undefined) =>
     decision(host, 'allow', { event: 'close', kind: 'forward', method: 'GET', status: 200, address })

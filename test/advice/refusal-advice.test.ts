@@ -185,6 +185,11 @@ t.test('what no further rule lifts is told with its key, and nothing is drafted 
       'no rule names the address, a metadata service, which hands out the cloud credentials and the user data of the machine that the proxy runs on',
     ],
     [
+      '169.254.170.2:80',
+      { reason: 'address', rule: 'web' },
+      'the address is a metadata service, which hands out the cloud credentials of the task that the proxy runs in',
+    ],
+    [
       '10.0.0.9:80',
       { reason: 'literal' },
       'no rule names the address, which is not public and so would have to be in its addresses as well',

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { parseLoggedTarget } from '../../src/advice/log-reader.js'
+import { draftRules, serializeRuleLines, serializeRules } from '../../src/advice/draft-rules.js'
+import { parseLoggedTarget, Sightings } from '../../src/advice/log-reader.js'
 import { draftRemedy, type RefusedByPolicy, type RemedyStep } from '../../src/advice/remedy.js'
 import { defaultConfig, parseConfig } from '../../src/config/load.js'
 import type { Config } from '../../src/config/schema.js'
@@ -122,6 +123,23 @@ t.test('what any two refusals suggest can be pasted into one file, and so can al
   const whole = pasted(...all.map(({ yaml }) => yaml))
   for (const { asked } of all) t.equal(refused(whole, asked), undefined, JSON.stringify(asked))
   t.equal(whole.rules.size, config.rules.size + all.length)
+})
+
+t.test('what the page suggests can be pasted below what rules and exec have drafted', async t => {
+  const seen = (method: string, host: string) => {
+    const sightings = new Sightings()
+    const target = parseLoggedTarget('connect', { method, host, port: 443 })
+    if (target !== undefined) sightings.add(target)
+    return sightings
+  }
+  const { config } = parseConfig(RULES)
+  const pieces = [
+    serializeRules(draftRules(seen('CONNECT', 'rules.test'))),
+    serializeRuleLines(draftRules(seen('CONNECT', 'exec.test'), { namesHosts: true })),
+    snippetFor(config, { method: 'CONNECT', host: 'page.test', port: 443 }) ?? '',
+  ]
+  const { rules } = parseConfig(`version: 1\n${pieces.join('')}`).config
+  t.same([...rules.keys()], ['https', 'https-exec_test', 'https-page_test'])
 })
 
 t.test('names tell what the rules are for', async t => {

@@ -69,6 +69,7 @@ t.test('drafts the rules of several logs and of standard input, each read once',
 t.test('prints on standard error what is not in the draft', async t => {
   const input = [
     event('a.test', { decision: 'deny', reason: 'address' }),
+    event('169.254.169.254', { decision: 'deny', reason: 'literal' }),
     event('b.test', { event: 'close', address: '10.0.0.1:443' }),
     'INFO: decision\n',
     event('*'),
@@ -77,9 +78,10 @@ t.test('prints on standard error what is not in the draft', async t => {
     code: 0,
     stdout: 'rules: {}\n',
     stderr: [
-      'sluice: 2 of 4 lines are not events',
+      'sluice: 2 of 5 lines are not events',
       'sluice: nothing passed, so these rules allow nothing',
       'sluice: requests refused for an address that is not public: 1, to a.test; a rule with those addresses is for you to write',
+      'sluice: requests refused to a metadata service, which hands out cloud credentials: 1, to 169.254.169.254; no rule is drafted for it',
       'sluice: reached at an address that is not public: b.test; add those to addresses of the rule, which are never drafted',
       '',
     ].join('\n'),

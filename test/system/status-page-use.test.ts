@@ -158,6 +158,11 @@ t.test(
       /Read at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC; the configuration before it, \w+, stays/,
     )
     await screenshot(page, folder, 'status-observe')
+    const elsewhere = await openPage(t, browser, `${sluice.adminUrl}/`, { timezoneId: 'Asia/Kolkata' })
+    const read = elsewhere.page.locator('#rejected-text')
+    await read.getByText('Read at').waitFor()
+    t.match(await read.textContent(), /^Read at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+05:30;/)
+    await elsewhere.page.close()
     await writeFile(sluice.configFile, yaml)
     await banner.waitFor({ state: 'hidden' })
     await state(page, 'ready')
