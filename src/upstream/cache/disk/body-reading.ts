@@ -1,4 +1,4 @@
-/** The content of one entry on its way to a receiver, each piece checked before any byte of it is handed on. */
+/** Reads the content of an entry for a receiver, and checks each piece before it passes any byte of it on. */
 import type { ContentReceiver, Reading } from '../store.js'
 import { DamagedEntry, type DiskEntry, isWholePiece, PIECE_BYTES } from './entry-file.js'
 import type { ReadableFile } from './files.js'
@@ -10,7 +10,7 @@ export interface BodyReadingOptions {
   readonly last: number
   readonly receiver: ContentReceiver
   readonly open: () => Promise<ReadableFile>
-  /** Why `failed` is called. */
+  /** Called with the reason before `failed`. */
   readonly onFailure: (error: unknown) => void
   readonly onOver: (reading: BodyReading) => void
 }
@@ -43,7 +43,7 @@ export class BodyReading implements Reading {
     this.#wake()
   }
 
-  /** The store is closed. */
+  /** Ends the reading because the store is closed. */
   fail(): void {
     if (this.#isOver) return
     this.cancel()
@@ -52,7 +52,7 @@ export class BodyReading implements Reading {
 
   async #run(): Promise<void> {
     const { receiver, onOver } = this.#options
-    // Nothing is called back before the caller has this.
+    // The receiver must not be called before the constructor has returned.
     await Promise.resolve()
     try {
       await this.#pass()
@@ -84,7 +84,7 @@ export class BodyReading implements Reading {
       at += chunk.length
       receiver.data(chunk)
     }
-    // Whoever paused it behind the last byte learns that it was the last when there is more that can be taken.
+    // A receiver that paused at the last byte is notified of the end only after it has resumed.
     await this.#resumed()
   }
 

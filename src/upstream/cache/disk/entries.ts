@@ -1,8 +1,8 @@
 /**
- * The entries of the directory as files: finding those of a key, listing what a folder holds, removing.
+ * The entries of the directory as files: finds those of a key, lists a folder, removes.
  *
- * The file with the head is removed first and comes into being last. What a killed process leaves is a content without
- * a head, which nobody finds.
+ * The file with the head is created last and removed first. So a killed process leaves at most a content without a head, which
+ * no look-up finds.
  */
 import { isMissing } from '../../../origin/store/failures.js'
 import type { DiskFiles, FileStatus, ReadableFile } from './files.js'
@@ -10,17 +10,17 @@ import { DamagedEntry, type DiskEntry, INLINE_BYTES, MAX_HEAD_BYTES, parseEntry 
 import { bodyFile, entriesAmong, entryBytes, headFile, type Layout, type Place } from './layout.js'
 import type { SharedUsage } from './usage.js'
 
-/** Variants of one key. What is beyond that is removed when it is found. */
+/** The largest number of variants of one key; look-ups remove more. */
 const MOST_OF_A_KEY = 64
 const MAX_FILE_BYTES = MAX_HEAD_BYTES + INLINE_BYTES + 1024
-/** A content whose head has not come after so long never gets one. */
+/** A content that is still without a head after this time will never get one. */
 const ORPHAN_MS = 10 * 60_000
 
-/** What is known of an entry without reading it. */
+/** What is known about an entry that was not read. */
 export interface ListedEntry {
   readonly folder: string
   readonly id: string
-  /** What it counts for. */
+  /** Bytes that it counts for. */
   readonly bytes: number
   /** Milliseconds since the epoch. */
   readonly usedAt: number
@@ -35,7 +35,7 @@ export interface EntriesOptions {
   readonly layout: Layout
   readonly files: DiskFiles
   readonly usage: SharedUsage
-  /** Told of everything that is not as it should be; no work is given up for it. */
+  /** Called for everything that is wrong; the work continues. */
   readonly onFailure: (error: unknown) => void
 }
 
@@ -53,7 +53,7 @@ export class Entries {
   }
 
   /**
-   * Reads what is at a place. What is damaged, or not what `isWanted` expects there, is removed.
+   * Reads the entries at a place, and removes those that are damaged or that `isWanted` does not accept.
    * @throws the system's error
    */
   async read({ folder, prefix }: Place, isWanted: (entry: DiskEntry) => boolean): Promise<Found[]> {
@@ -76,7 +76,7 @@ export class Entries {
   }
 
   /**
-   * @returns undefined when it is not there
+   * @returns undefined if it does not exist
    * @throws DamagedEntry, and the system's error
    */
   async readOne(folder: string, id: string): Promise<Found | undefined> {
@@ -98,7 +98,7 @@ export class Entries {
     if (entry.content === undefined) {
       const body = await this.#status(bodyFile(folder, id))
       if (body === undefined) {
-        // Removed by somebody between the two, unless the head is still there.
+        // Another process has removed the entry meanwhile, unless the head still exists.
         if ((await this.#status(headFile(folder, id))) === undefined) return undefined
         throw new DamagedEntry('its content is not there')
       }
@@ -108,7 +108,7 @@ export class Entries {
   }
 
   /**
-   * What a folder holds, without reading it. Contents that nobody will give a head any more are removed.
+   * Lists the entries of a folder without reading them, and removes contents that will never get a head.
    * @param now milliseconds since the epoch
    */
   async list(folder: string, now: number): Promise<ListedEntry[]> {
@@ -122,7 +122,7 @@ export class Entries {
         folder,
         id,
         bytes: entryBytes(head.size, body?.size ?? 0),
-        // One from the future, written by a clock that was wrong, is not kept for that.
+        // A time in the future, set by a wrong clock, must not protect the entry.
         usedAt: Math.min(head.modifiedMs, now),
       })
       bodies.delete(id)
@@ -142,7 +142,7 @@ export class Entries {
     return this.#layout.shardsAmong(await this.namesIn(this.#layout.directory))
   }
 
-  /** Nothing when there is no such folder. */
+  /** Empty if there is no such folder. */
   async namesIn(folder: string): Promise<string[]> {
     try {
       return await this.#files.names(folder)
@@ -153,7 +153,7 @@ export class Entries {
   }
 
   /**
-   * Makes finished files an entry: the content first, when it is in a file of its own.
+   * Makes an entry of complete files: first the content, if it has a file of its own, then the head.
    * @throws the system's error; nothing of it is in the folder then
    */
   async publish(folder: string, id: string, head: string, body: string | undefined): Promise<void> {
@@ -166,7 +166,7 @@ export class Entries {
     }
   }
 
-  /** Puts another head in place of that of an entry. @returns false when that is gone */
+  /** Replaces the head of an entry. @returns false if the entry is gone */
   async replaceHead(entry: DiskEntry, head: string): Promise<boolean> {
     const path = headFile(entry.folder, entry.id)
     if ((await this.#status(path)) === undefined) return false
@@ -175,9 +175,9 @@ export class Entries {
   }
 
   /**
-   * Who reads its content goes on. What it counted for is free for all.
-   * @returns whether it was there, and nobody else removed it
-   * @throws the system's error, when it is there still
+   * Removes an entry; readings of its content continue. Its bytes are free for all processes.
+   * @returns whether this call removed it
+   * @throws the system's error, if it still exists
    */
   async remove(folder: string, id: string): Promise<boolean> {
     const head = await this.#status(headFile(folder, id))
@@ -188,7 +188,7 @@ export class Entries {
     return isRemoved
   }
 
-  /** @returns how many were removed */
+  /** @returns the number of entries removed */
   async removeAll({ folder, prefix }: Place): Promise<number> {
     let count = 0
     for (const id of entriesAmong(await this.namesIn(folder), prefix).heads) {
@@ -197,7 +197,7 @@ export class Entries {
     return count
   }
 
-  /** What cannot be removed is nothing to those beside it. */
+  /** A failure does not affect other entries. */
   async #tryToRemove(folder: string, id: string): Promise<void> {
     await this.remove(folder, id).catch(this.#onFailure)
   }
@@ -221,7 +221,7 @@ export class Entries {
     }
   }
 
-  /** @returns false when there is none */
+  /** @returns false if there is no such file */
   async #unlink(path: string): Promise<boolean> {
     try {
       await this.#files.remove(path)

@@ -1,4 +1,4 @@
-/** One entry on its way to the disk: in memory while it is short, then as a temporary file. */
+/** Writes one entry: in memory while it is short, then to a temporary file. */
 import type { CacheKey, StoredHead } from '../../../cache/stored-response.js'
 import type { CacheEntry, EntryWriter, Mark } from '../store.js'
 import type { Entries } from './entries.js'
@@ -6,16 +6,16 @@ import { DiskEntry, INLINE_BYTES, PieceChecksums, serializeEntry } from './entry
 import type { DiskFiles, WritableFile } from './files.js'
 import { blockBytes, entryBytes, type Place } from './layout.js'
 
-/** What may wait for the disk, of one entry and of all; whoever brings more than that is not waited for. */
+/** How many bytes may wait for the disk, of one entry and of all; a writer with more gives up. */
 const MOST_QUEUED_BYTES = 16 * 1024 * 1024
 const MOST_QUEUED_IN_ALL_BYTES = 64 * 1024 * 1024
-/** With these parts of that waiting a writer is behind, and has caught up. */
+/** A writer is behind at the first of these parts of the limit, and has caught up at the second. */
 const BEHIND = 0.75
 const CAUGHT_UP = 0.5
-/** Written at once, in one turn of the loop: it is copied into one piece for that. */
+/** How much is joined and written in one operation. */
 const BATCH_BYTES = 1024 * 1024
 
-/** What all writers of a store have in common. */
+/** What the writers of a store share. */
 export interface WriterContext {
   readonly files: DiskFiles
   readonly entries: Entries
@@ -24,57 +24,57 @@ export interface WriterContext {
   readonly take: (bytes: number) => Promise<boolean>
   readonly giveBack: (bytes: number) => void
   /**
-   * Does work on a place behind what was asked of it before, and before what is asked of it later. Never rejects; resolves
-   * without having done it when too much waits.
+   * Works on a place after all earlier and before all later changes of it. Never rejects; resolves without having worked if
+   * too many changes are waiting.
    */
   readonly inTurn: (place: Place, work: () => Promise<void>) => Promise<void>
   /** Whether another process has invalidated a place since its response was requested. Never rejects. */
   readonly isInvalidated: (place: Place, since: Mark) => Promise<boolean>
-  /** There is one more, in place of those that it replaces. */
+  /** An entry was added and replaces others. */
   readonly onAdded: (entry: DiskEntry, replaces: readonly CacheEntry[]) => void
-  /** An entry that was put in its place was invalidated in the same moment. */
+  /** An entry was invalidated while it was put in its place. */
   readonly onInvalidated: (entry: DiskEntry) => Promise<void>
-  /** Nothing of the writer is on the disk, or all of it. */
+  /** The writer has ended, and left everything or nothing on the disk. */
   readonly onOver: (writer: DiskWriter) => void
   readonly onFailure: (error: unknown) => void
-  /** Bytes that wait in all writers. */
+  /** Bytes that wait for the disk, of all writers. */
   queued: number
 }
 
 export interface NewEntry {
   readonly place: Place
-  /** Makes it differ from all others at its place. */
+  /** Distinguishes it from other entries at its place. */
   readonly id: string
   readonly key: CacheKey
   readonly head: StoredHead
-  /** Bytes of content to come, where that is known. */
+  /** Bytes of content that will be written, if known. */
   readonly length: number | undefined
   readonly replaces: readonly CacheEntry[]
-  /** What was known of invalidations when its response was requested; undefined: it is not compared. */
+  /** The mark of the request that the response answers; undefined if invalidations of other processes do not matter. */
   readonly since: Mark | undefined
 }
 
 export class DiskWriter implements EntryWriter {
-  /** Resolves when nothing of it is going on any more. */
+  /** Resolves when it has ended and cleaned up. */
   readonly over: Promise<void>
   readonly #context: WriterContext
   readonly #entry: NewEntry
   readonly #mostBytes: number
   readonly #checksums = new PieceChecksums()
   #settle = (): void => {}
-  /** What is not yet written; bytes that are being written count too. */
+  /** Chunks that are not written yet; `#queued` includes those being written. */
   #queue: Uint8Array[] = []
   #queued = 0
   #length = 0
   #written = 0
-  /** Temporary files that are there, the last of them open. */
+  /** The temporary files that exist; the last one is open. */
   #body: WritableFile | undefined
   readonly #paths: string[] = []
   #open: WritableFile | undefined
-  /** Bytes that are counted as used for it. */
+  /** Bytes that are counted as used by it. */
   #taken = 0
   #flushing: Promise<void> | undefined
-  /** Resolves when it is not behind any more; undefined while it is not. */
+  /** Resolves when it has caught up; undefined if it is not behind. */
   #catchingUp: Promise<void> | undefined
   #caughtUp = (): void => {}
   #isEnding = false
@@ -134,7 +134,7 @@ export class DiskWriter implements EntryWriter {
     }
     this.#isEnding = true
     let entry: DiskEntry | undefined
-    // Whoever looks for it from now on finds it, and whoever forgets what is there forgets it, too.
+    // Later look-ups of this process find it, and later removals remove it.
     await this.#context.inTurn(this.#entry.place, async () => {
       entry = await this.#finish()
     })
@@ -183,7 +183,7 @@ export class DiskWriter implements EntryWriter {
     return { chunks: this.#queue.splice(0, count), bytes }
   }
 
-  /** @returns undefined when it cannot be kept, or is not wanted any more */
+  /** @returns undefined if it cannot be kept or has been aborted */
   async #finish(): Promise<DiskEntry | undefined> {
     await this.#flushing
     if (this.#isGivenUp) return undefined
@@ -211,7 +211,7 @@ export class DiskWriter implements EntryWriter {
     this.#paths.length = 0
     this.#taken = 0
     const entry = new DiskEntry({ folder, id }, parts, bytes.length)
-    // Whoever invalidates says so before looking for entries: that one is found by them, or they are seen here.
+    // An invalidation is announced before entries are removed: it either finds this entry, or is seen here.
     if (await this.#isInvalidated()) {
       await onInvalidated(entry)
       return undefined
@@ -248,13 +248,13 @@ export class DiskWriter implements EntryWriter {
   #forget(bytes: number): void {
     this.#queued -= bytes
     this.#context.queued -= bytes
-    // What waits of others is written meanwhile, too.
+    // The queues of other writers shrink meanwhile, too.
     if (this.#hasQueued(CAUGHT_UP) && this.#queued > 0) return
     this.#catchingUp = undefined
     this.#caughtUp()
   }
 
-  /** Whether more waits than a part of what may, of it or of all. */
+  /** Whether more than a part of the limit waits, of this writer or of all. */
   #hasQueued(part: number): boolean {
     return this.#queued > part * MOST_QUEUED_BYTES || this.#context.queued > part * MOST_QUEUED_IN_ALL_BYTES
   }

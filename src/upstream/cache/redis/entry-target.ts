@@ -1,5 +1,5 @@
 /**
- * Where one entry is written to: its pieces, then its record, each only when what comes before it is there.
+ * Writes one entry to Redis: its pieces, then its record, each after what precedes it exists.
  */
 import { StoredResponse } from '../../../cache/freshness.js'
 import type { CacheKey, StoredHead } from '../../../cache/stored-response.js'
@@ -20,7 +20,7 @@ import {
   timeToLive,
 } from './time-to-live.js'
 
-/** More responses under one key than that take longer to look through than they are worth: the oldest go. */
+/** The largest number of responses under one key; the oldest are removed, because more take too long to search. */
 const MOST_VARIANTS = 32
 
 export interface EntryTargetOptions {
@@ -29,13 +29,13 @@ export interface EntryTargetOptions {
   readonly names: KeyNames
   readonly head: StoredHead
   readonly replaces: readonly RedisEntry[]
-  /** Undefined: it is not compared. */
+  /** Undefined if invalidations of other processes do not matter. */
   readonly since: RedisMark | undefined
   readonly freshForMs: FreshForMs
   readonly wallClock: () => number
-  /** Something was kept. */
+  /** An entry was stored. */
   readonly succeeded: () => void
-  /** Something was not done, by what the server answered or because it is not connected. */
+  /** A command failed: the server refused it or is not connected. */
   readonly failed: (error: unknown) => void
 }
 
@@ -44,8 +44,8 @@ export class RedisEntryTarget implements EntryTarget {
   readonly #id = randomId()
   readonly #content: string
   /**
-   * Of the time before the content came: what is forgotten while it is written is not found afterwards. Undefined when the
-   * key was invalidated before that, but behind the request.
+   * The generation before the content was written: if the key is removed meanwhile, the entry is not found. Undefined if the
+   * key was invalidated between the request and that time.
    */
   readonly #generation: Promise<string | undefined>
   #pieces = 0
@@ -67,7 +67,7 @@ export class RedisEntryTarget implements EntryTarget {
 
   async putPiece(index: number, piece: Buffer): Promise<void> {
     this.#pieces++
-    // Each of them sets the time to live: content that has vanished meanwhile is made anew by the next piece.
+    // Each piece sets the time to live: after an eviction the next piece creates the content again.
     await this.#try(() =>
       this.#options.server.content.transaction([
         ['HSET', this.#content, String(index), piece],
@@ -106,7 +106,7 @@ export class RedisEntryTarget implements EntryTarget {
       this.#options.succeeded()
       return entry
     }
-    // It was forgotten while it was written; nobody finds it with that generation.
+    // The key was removed during the write; an entry with the old generation is not found.
     this.discard()
     return undefined
   }
@@ -116,7 +116,7 @@ export class RedisEntryTarget implements EntryTarget {
     this.#options.server.content.send('UNLINK', this.#content).catch(this.#options.failed)
   }
 
-  /** Whether all pieces are there; they stay as long as the record then. */
+  /** Whether all pieces exist; if so, they live as long as the record. */
   async #isComplete(ttlMs: number): Promise<boolean> {
     const [pieces, stays] = await this.#try(() =>
       this.#options.server.content.transaction([['HLEN', this.#content], keepContent(this.#content, ttlMs)]),
@@ -132,7 +132,7 @@ export class RedisEntryTarget implements EntryTarget {
     return ids.length === 0 ? [] : forgetIds(names, ids)
   }
 
-  /** Forgets what nobody finds, and then the oldest. */
+  /** Removes entries that cannot be found, and then the oldest. */
   async #trim(): Promise<void> {
     const { server, key, names, wallClock } = this.#options
     const generation = await server.records.send('HGET', names.uri.generations, names.partition)
@@ -157,14 +157,14 @@ export class RedisEntryTarget implements EntryTarget {
   }
 }
 
-/** Takes entries of one key out; who reads them may go on for a while. */
+/** Removes entries of one key; readings may continue for a while. */
 export function forgetIds({ uri, entries }: KeyNames, ids: readonly string[]): Command[] {
   return [['HDEL', entries, ...ids], ...ids.map(id => keepWhileRead(contentName(uri.tag, id)))]
 }
 
 /**
- * Makes the generation of a partition when it has none.
- * @returns undefined when the key was invalidated since the response was requested
+ * Returns the generation of a partition, and creates it if there is none.
+ * @returns undefined if the key was invalidated after the response was requested
  */
 async function generationOf({ server, names, since }: EntryTargetOptions): Promise<string | undefined> {
   const replies = await server.records.transaction([
@@ -180,7 +180,7 @@ async function generationOf({ server, names, since }: EntryTargetOptions): Promi
 
 function isInvalidated(before: KeyState | undefined, now: KeyState): boolean {
   if (before === undefined) return true
-  // With a generation, an invalidation has taken it away. One that was not there may have come from another response.
+  // An invalidation deletes an existing generation. A missing one may have been created for another response.
   if (before.generation !== undefined) return before.generation !== now.generation
   return now.invalidation !== undefined && before.invalidation !== now.invalidation
 }

@@ -1,34 +1,34 @@
 /**
- * Writes an entry: its content piece by piece under an id of its own, and its record once all of them are there. Until
- * then nothing leads to them, and they vanish by themselves.
+ * Writes an entry: first its content in pieces under a unique id, then its record. Without a record no look-up finds the
+ * pieces, and they expire.
  */
 import type { CacheEntry, EntryWriter } from '../store.js'
 import { INLINE_BYTES, newPiece, PIECE_BYTES, PIECE_HEAD_BYTES, sealPiece } from './entry-record.js'
 
-/** Where an entry is written to. */
+/** The destination of an entry. */
 export interface EntryTarget {
-  /** About how long its record is without content. */
+  /** The approximate length of its record without content. */
   readonly recordBytes: number
-  /** Sends a piece; fails when it cannot be sent or is not taken. */
+  /** Sends a piece. Rejects if it cannot be sent or Redis refuses it. */
   putPiece(index: number, piece: Buffer): Promise<void>
-  /** The content is complete: the record comes last. @returns undefined when it is not kept */
+  /** Writes the record, when all pieces were sent. @returns undefined if the entry is not kept */
   commit(length: number, inline: Buffer | undefined): Promise<CacheEntry | undefined>
-  /** What was sent is not wanted. */
+  /** Discards the pieces that were sent. */
   discard(): void
 }
 
-/** With these parts of the limit waiting the writers are behind, and have caught up. */
+/** The writers are behind at the first of these parts of the limit, and have caught up at the second. */
 const BEHIND = 0.75
 const CAUGHT_UP = 0.5
 
-/** Bytes of pieces that are being filled, of all entries, in parts of the limit. */
+/** The limit of bytes in pieces that are being filled, as a multiple of the limit of the queue. */
 const FILLING = 4
 
 /**
- * The pieces of all entries that are being written: how many bytes of them are being filled, and wait to be taken.
+ * The pieces of all entries that are being written: it limits the bytes that are being filled and those that Redis has not
+ * acknowledged.
  *
- * Their buffers are used again. New ones would be given back only when the collector comes, which at the rate of a fast
- * origin is 40 MiB later.
+ * Buffers are reused. If they were left to the garbage collector, a fast origin would fill 40 MiB before it runs.
  */
 export class WriteQueue {
   readonly #limit: number
@@ -43,9 +43,9 @@ export class WriteQueue {
   }
 
   /**
-   * Room for a piece, to be filled from PIECE_HEAD_BYTES on.
+   * Provides a buffer for a piece, to be filled from PIECE_HEAD_BYTES on.
    * @param bytes of content
-   * @returns undefined when too many bytes are being filled
+   * @returns undefined if too many bytes are being filled
    */
   take(bytes: number): Buffer | undefined {
     if (this.#filling + bytes > FILLING * this.#limit) return undefined
@@ -53,12 +53,12 @@ export class WriteQueue {
     return (bytes === PIECE_BYTES ? this.#free.pop() : undefined) ?? newPiece(bytes)
   }
 
-  /** A piece is filled no longer: it is sent, or not wanted. */
+  /** Call it when a piece is sent or discarded. */
   filled(piece: Buffer): void {
     this.#filling -= piece.length - PIECE_HEAD_BYTES
   }
 
-  /** Nobody refers to a piece any more. */
+  /** Returns a buffer that is not referred to any more. */
   giveBack(piece: Buffer): void {
     if (piece.length !== PIECE_HEAD_BYTES + PIECE_BYTES) return
     if (this.#free.length * PIECE_BYTES < this.#limit) this.#free.push(piece)
@@ -68,7 +68,7 @@ export class WriteQueue {
     return this.#bytes >= this.#limit
   }
 
-  /** @returns false when there is no room */
+  /** @returns false if there is no room */
   enter(bytes: number): boolean {
     if (this.#bytes + bytes > this.#limit) return false
     this.#bytes += bytes
@@ -87,15 +87,15 @@ export class WriteQueue {
     this.#caughtUp()
   }
 
-  /** Resolves when the writers have caught up; undefined while they keep up. */
+  /** Resolves when the writers have caught up; undefined if they are not behind. */
   get catchingUp(): Promise<void> | undefined {
     return this.#catchingUp
   }
 }
 
-/** The least room that is made for a piece; it doubles as more comes, and is a whole piece from the second piece on. */
+/** The first size of a buffer; it doubles as content arrives. From the second piece on buffers have full size. */
 const FIRST_ROOM = 4 * 1024
-/** Room beyond that is a whole piece at once. */
+/** Beyond this size a buffer has full size at once. */
 const MOST_ROOM = 16 * 1024
 
 export interface EntryWriterOptions {
@@ -138,7 +138,7 @@ export class RedisEntryWriter implements EntryWriter {
   write(chunk: Uint8Array): void {
     let rest = chunk
     while (this.#state === 'open' && rest.length > 0) {
-      // A piece leaves when more follows: content that fits into a record is still here at its end.
+      // A full piece is sent only when more follows, so that content that fits into the record is still here at its end.
       if (this.#filled === PIECE_BYTES) this.#send()
       if (!this.#isOpen()) return
       const taken = rest.subarray(0, PIECE_BYTES - this.#filled)
@@ -198,7 +198,7 @@ export class RedisEntryWriter implements EntryWriter {
     return this.#state === 'open'
   }
 
-  /** The piece, with room for so many bytes more; undefined when there is none. */
+  /** The current piece, with room for so many more bytes; undefined if there is no room. */
   #room(bytes: number): Buffer | undefined {
     const needed = this.#filled + bytes
     const old = this.#piece
@@ -231,7 +231,7 @@ export class RedisEntryWriter implements EntryWriter {
     this.#takePiece()
     sealPiece(piece)
     const sent = this.#target.putPiece(this.#pieces, piece).finally(() => this.#queue.leave(piece.length))
-    // One that could not be sent may still be in the hands of the connection.
+    // The connection may still refer to a piece that could not be sent.
     void sent.then(
       () => this.#queue.giveBack(whole),
       () => this.abort(),
@@ -248,7 +248,7 @@ export class RedisEntryWriter implements EntryWriter {
     this.#target.discard()
   }
 
-  /** The piece that was being filled, which is the writer's no more. */
+  /** Removes the current piece from the writer and returns it. */
   #takePiece(): Buffer | undefined {
     const piece = this.#piece
     this.#piece = undefined

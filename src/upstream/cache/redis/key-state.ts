@@ -1,18 +1,18 @@
 /**
- * What tells whether a key was invalidated while its response was on its way: its generation, which an invalidation takes
- * away, and the mark of the latest invalidation, where it had no generation.
+ * The state of a key, which shows whether it was invalidated while a response was in progress: its generation, which an
+ * invalidation deletes, and the id of the latest invalidation, for keys without a generation.
  */
 import { randomBytes } from 'node:crypto'
 import type { KeyNames } from './keys.js'
 import type { RedisLink, Reply } from './link.js'
 
 export interface KeyState {
-  /** Undefined: nothing has been stored under the key since the last invalidation. */
+  /** Undefined if nothing was stored under the key since the last invalidation. */
   readonly generation: string | undefined
   readonly invalidation: string | undefined
 }
 
-/** The state of a key when a request was sent; undefined where it could not be learnt. */
+/** The state of a key when a request was sent; undefined if it could not be read. */
 export class RedisMark {
   readonly state: Promise<KeyState | undefined>
 
