@@ -89,7 +89,7 @@ t.test(
   },
 )
 
-t.test('there is none where browsers can not connect at all', async t => {
+t.test('there is none where browsers cannot connect at all', async t => {
   const table: [string, string][] = [
     ['localhost', 'unix:/run/sluice.sock'],
     ['10.0.0.9', '127.0.0.1:3128'],

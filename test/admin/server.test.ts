@@ -226,7 +226,7 @@ t.test('the page comes with a policy that lets nothing else run, and may not be 
   t.equal(body(await get('/', 'HEAD')), '')
 })
 
-t.test('a page that can not be read is 500, and is read again for the next request', async t => {
+t.test('a page that cannot be read is 500, and is read again for the next request', async t => {
   let fails = true
   const { get } = await admin(t, {
     readPage: () => {
@@ -512,7 +512,7 @@ t.test('closes when it never listened, and ends every connection when it did', a
   t.equal(await half.untilEnd(), '')
 })
 
-t.test('rejects when its address can not be bound', async t => {
+t.test('rejects when its address cannot be bound', async t => {
   const { port } = await admin(t)
   await t.rejects(new AdminServer(CONTROL, openAccess()).listen({ host: '127.0.0.1', port }), {
     code: 'EADDRINUSE',

@@ -38,7 +38,7 @@ t.test(
     const read = await untilStable(() => socket.bytesRead)
     t.ok(read <= GET.length + MOST_READ, `${read} bytes read`)
     t.ok(socket.isPaused())
-    t.ok(client.socket.writableLength > 0, 'the client can not write on')
+    t.ok(client.socket.writableLength > 0, 'the client cannot write on')
     t.equal(served.exchanges.length, 1)
     const [first] = served.exchanges
     if (first !== undefined) answerWith(1)(first)

@@ -73,7 +73,7 @@ t.test('the report is plain JSON, and those of several workers merge', async t =
   t.equal(merged.value('sluice_config_info{hash="abc"}'), 1)
   t.equal(merged.value('sluice_build_info{version="1.2.3",node="20.0.0"}'), 1)
   const upstream = 'route="/",upstream="http://a.test:80"'
-  t.equal(merged.value(`sluice_upstream_up{${upstream}}`), 0, 'one of them can not reach it')
+  t.equal(merged.value(`sluice_upstream_up{${upstream}}`), 0, 'one of them cannot reach it')
   t.equal(merged.value(`sluice_upstream_failures_total{${upstream},error="dns_error"}`), 2)
 })
 

@@ -63,7 +63,7 @@ t.test(
 t.test('a failure is told with its file, and those behind it are run', async t => {
   const { code, lines } = await run(t, [
     "t.test('a', async t => t.ok(false, 'is not'))",
-    "throw new Error('can not be loaded')",
+    "throw new Error('cannot be loaded')",
     "t.test('b', async t => t.ok(true, 'is'))",
   ])
   t.equal(code, 1)
@@ -72,7 +72,7 @@ t.test('a failure is told with its file, and those behind it are run', async t =
     [
       '    not ok 1 - a',
       'not ok 1 - file 0',
-      /not ok 1 - can not be loaded/,
+      /not ok 1 - cannot be loaded/,
       'not ok 2 - file 1',
       '    ok 1 - b',
       'ok 3 - file 2',
@@ -80,7 +80,7 @@ t.test('a failure is told with its file, and those behind it are run', async t =
   )
 })
 
-t.test('a test that waits for what can not come any more is no success', async t => {
+t.test('a test that waits for what cannot come any more is no success', async t => {
   const { code } = await run(t, [
     "t.test('a', () => new Promise(() => {}))",
     "t.test('b', async t => t.ok(true))",

@@ -91,7 +91,7 @@ t.test('the next attempt starts as soon as one fails, and the last error is repo
   ])
   const first = await attempt('192.0.2.1')
   first.emit('error', new Error('first'))
-  t.same(addresses(), ['192.0.2.1', '192.0.2.3'], 'without waiting, past one that can not even be opened')
+  t.same(addresses(), ['192.0.2.1', '192.0.2.3'], 'without waiting, past one that cannot even be opened')
   const third = await attempt('192.0.2.3')
   third.emit('error', new Error('third'))
   await t.rejects(result, { message: 'third' })

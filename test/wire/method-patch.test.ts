@@ -141,7 +141,7 @@ t.test('7 a patch format that is not taken is 415 with Accept-Patch, and changes
   t.equal(await read(), '{"a":1}')
 })
 
-t.test('7 a good patch that can not be applied here is 422, a bad one 400', async t => {
+t.test('7 a good patch that cannot be applied here is 422, a bad one 400', async t => {
   const world = await threeWays(t)
   const { patch, read } = await kept(world, { a: [1] })
   for (const [operation, status] of [

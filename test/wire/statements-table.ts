@@ -156,8 +156,8 @@ export const STATEMENTS: readonly Statement[] = [
   ],
   [
     '7/5',
-    'a good patch that can not be applied: 422',
-    'method-patch > 7 a good patch that can not be applied here is 422, a bad one 400',
+    'a good patch that cannot be applied: 422',
+    'method-patch > 7 a good patch that cannot be applied here is 422, a bad one 400',
   ],
   [
     '7/6',
