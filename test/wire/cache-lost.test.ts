@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { fakeRedis } from '../kit/peers/fake-redis.js'
 import type { RawPeer } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { settled } from '../kit/peers/until-stable.js'
+import { untilStable } from '../kit/peers/until-stable.js'
 import { temporaryDirectory } from '../kit/processes/command.js'
 import { fresh, type HeldCached, heldCached } from '../kit/proxies/cached.js'
 import { OTHER_PROCESS_MS, until } from '../kit/until.js'
@@ -83,7 +83,7 @@ async function lost(
     await damage()
     const client = await world.send('GET', '/a', { fields: range })
     const origin = await world.taken()
-    await settled(() => client.received.length)
+    await untilStable(() => client.received.length)
     if (client.received !== '') return { world, client, origin }
     // On a busy machine a look-up may take too long, which is a miss.
     origin.write(fresh(CONTENT, fields))

@@ -109,7 +109,7 @@ t.test('in mode observe addresses, denials and the form of requests are judged a
       'address',
       /Add 10\.0\.0\.1\/32 to the addresses of a rule that allows/,
     ],
-    ['CONNECT metadata.test:443', 403, 'address', /Add exactly 169\.254\.169\.254\/32/],
+    ['CONNECT metadata.test:443', 403, 'address', /exactly 169\.254\.169\.254\/32/],
     ['CONNECT mixed.test:443', 403, 'address', /resolved to 127\.0\.0\.1/],
     ['CONNECT denied.test:443', 403, 'deny_address', /deny\.addresses holds 203\.0\.113\.0\/24/],
     ['CONNECT 10.0.0.1:443', 403, 'address', /class private/],
