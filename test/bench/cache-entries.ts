@@ -1,6 +1,6 @@
 /**
- * Measures hits through a proxy with ten, ten thousand and a million responses in memory. They are requested in random
- * order, so that with a million of them nearly nothing is in the processor's caches.
+ * Measures hits through a proxy with ten, ten thousand and a million responses in memory, of Sluice and of squid. They are
+ * requested in random order, so that with a million of them nearly nothing is in the processor's caches.
  */
 import { join } from 'node:path'
 import { createRandom } from '../kit/fakes/random.js'
@@ -9,7 +9,7 @@ import { hitsOf } from './http-loads.js'
 import type { Options } from './options.js'
 import { BODY_BYTES, type Origins } from './origin.js'
 import { cpuSeconds, residentBytes } from './process-usage.js'
-import { pause, type RunningProxy, sluice } from './proxies.js'
+import { pause, type RunningProxy, sluice, squid, type Starter } from './proxies.js'
 import { requestLoad } from './request-load.js'
 import { type Load, takeSample } from './sample.js'
 
@@ -31,10 +31,24 @@ export async function printCacheEntries(
   directory: string,
   origins: Origins,
 ): Promise<void> {
-  const start = sluice({ program, node }, { cache: '{ store: memory, size: 8GiB }', quiet: true })
+  const variant = { cache: '{ store: memory, size: 8GiB }', quiet: true }
+  print('', 'hits/CPU s', 'relative to 10', 'KiB each')
+  await measure('Sluice', sluice({ program, node }, variant), plan, children, directory, origins)
+  const peer = squid(variant)
+  if (peer !== undefined) await measure('squid', peer, plan, children, directory, origins)
+}
+
+async function measure(
+  name: string,
+  start: Starter,
+  plan: Options['plan'],
+  children: Children,
+  directory: string,
+  origins: Origins,
+): Promise<void> {
   const filled: Filled[] = []
   for (const entries of ENTRIES) {
-    const proxy = await start(children, join(directory, String(entries)))
+    const proxy = await start(children, join(directory, `${name}-${entries}`))
     const before = residentBytes(proxy.pid)
     await fill(proxy.port, origins, entries)
     const bytes = (residentBytes(proxy.pid) - before) / entries
@@ -55,11 +69,15 @@ export async function printCacheEntries(
   }
   await children.stopAll()
   const [few] = filled
-  print('', 'hits/CPU s', 'relative to 10', 'KiB each')
   for (const { entries, bytes, rates } of filled) {
     const ratios = rates.map((rate, round) => rate / (few?.rates[round] ?? rate))
     const each = entries === few?.entries ? '' : (bytes / 1024).toFixed(1)
-    print(entries.toLocaleString('en'), median(rates).toFixed(0), median(ratios).toFixed(2), each)
+    print(
+      `${name} ${entries.toLocaleString('en')}`,
+      median(rates).toFixed(0),
+      median(ratios).toFixed(2),
+      each,
+    )
   }
 }
 
@@ -88,5 +106,5 @@ function median(values: readonly number[]): number {
 }
 
 function print(...[name = '', ...cells]: readonly string[]): void {
-  process.stdout.write(`${name.padEnd(10)} ${cells.map(cell => cell.padStart(14)).join(' ')}\n`)
+  process.stdout.write(`${name.padEnd(18)} ${cells.map(cell => cell.padStart(14)).join(' ')}\n`)
 }

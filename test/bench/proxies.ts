@@ -97,7 +97,7 @@ http_access allow localhost
 http_access deny all
 workers 1
 cache ${cache === undefined ? 'deny' : 'allow'} all
-cache_mem ${cache === undefined ? 0 : 256} MB
+cache_mem ${cache === undefined ? 0 : 8192} MB
 access_log ${quiet ? 'none' : `daemon:${directory}/access.log squid`}
 cache_log ${directory}/cache.log
 pid_filename ${directory}/squid.pid
