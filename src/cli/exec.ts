@@ -121,7 +121,8 @@ async function execLogged(
   try {
     end = await (isolate ? runIsolated(command, start, host) : runBeside(command, start, host))
   } catch (error) {
-    io.stderr(`sluice: cannot listen: ${error instanceof Error ? error.message : String(error)}\n`)
+    const message = error instanceof Error ? error.message : String(error)
+    io.stderr(`sluice: cannot listen: ${loaded.mask(message)}\n`)
     return EXIT.unavailable
   }
   await proxy?.drain()

@@ -4,6 +4,7 @@
  * file that is missing or invalid is a problem of the key that names it, reported with all others, and so is an unusable
  * directory of a store.
  */
+import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { serializeBasic } from '../http/basic-credentials.js'
 import { readCertificates, readTlsFiles, type TlsFiles } from '../tls/tls-files.js'
@@ -21,6 +22,7 @@ import {
 import { nearest } from './nearest.js'
 import type { Path } from './problem.js'
 import type { Config } from './schema.js'
+import { NOT_UTF8 } from './yaml-file.js'
 import type { Fault } from './yaml-tree.js'
 
 /** The files of `parent`. */
@@ -111,6 +113,11 @@ function readHosts(
       const at = reader.has([...path, position]) ? [...path, position] : path
       const file = reader.read(at, name)
       if (file === undefined) continue
+      const line = firstLineNotUtf8(file.bytes)
+      if (line !== undefined) {
+        reader.lineFaults(at, name, [{ line, message: NOT_UTF8 }])
+        continue
+      }
       const { list, faults } = parseHostLines(file.text, name)
       reader.lineFaults(at, name, faults)
       hosts.set(name, list)
@@ -120,6 +127,13 @@ function readHosts(
   for (const [rule, { hostsFiles }] of rules) read(['rules', rule, 'hosts_file'], hostsFiles)
   read(['deny', 'hosts_file'], deny.hostsFiles)
   return hosts
+}
+
+/** @returns the number of the first line that is not UTF-8, from 1; undefined if all are */
+function firstLineNotUtf8(bytes: Uint8Array): number | undefined {
+  if (isUtf8(bytes)) return undefined
+  const [before = ''] = new TextDecoder('utf-8').decode(bytes).split('\ufffd', 1)
+  return before.split('\n').length
 }
 
 function readHtpasswd(config: Config, reader: FileReader): ConfigFiles['htpasswd'] {

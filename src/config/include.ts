@@ -11,6 +11,7 @@ import { type ConfigSources, FileReader } from './file-reader.js'
 import { nearest } from './nearest.js'
 import { ConfigError, type Path, quoteKey } from './problem.js'
 import { includedFiles } from './schema.js'
+import type { Secrets } from './secrets.js'
 import { describeExpanded, type Variables } from './variables.js'
 import { decodeUtf8, faultsOfIssues, showValue, type Texts } from './yaml-file.js'
 import { collection, type Fault, type Located, mapScalars, readYaml, valueAt } from './yaml-tree.js'
@@ -34,6 +35,7 @@ export interface IncludeOptions {
   /** Gets what is read. */
   readonly sources: ConfigSources
   readonly variables: Variables | undefined
+  readonly secrets: Secrets
 }
 
 /** A file whose `include` is followed. */
@@ -101,7 +103,7 @@ class Merger {
 
   /** @returns the problem with the entry, if it is not reported yet */
   #include(file: IncludingFile, written: string, at: Path): string | undefined {
-    const { sources, texts, variables } = this.#options
+    const { sources, texts, variables, secrets } = this.#options
     const offset = valueAt(file.root, ...at)?.start ?? 0
     const name = within(file.folder, written)
     const path = realPathOf(resolve(name))
@@ -130,7 +132,7 @@ class Merger {
     this.#characters += text.length
     if (this.#characters > MAX_CHARACTERS) return `included files have more than ${MAX_CHARACTERS} characters`
     const base = texts.add(text, name)
-    const { root, faults } = readYaml(text, { kind: INCLUDED, variables, base })
+    const { root, faults } = readYaml(text, { kind: INCLUDED, variables, secrets, base })
     this.faults.push(...faults)
     if (root === undefined) return undefined
     const problems = checkKeys(root)
@@ -201,7 +203,8 @@ class Merger {
 /** Checks the keys of an included file that are not merged. */
 function checkKeys(root: Located): Fault[] {
   if (!isMap(root)) {
-    const message = `expected a map of ${KEYS.join(', ')}, found ${showValue(root.value)}`
+    const message = `expected a map of ${KEYS.join(', ')}, found ${isList(root) ? 'a list' : 'a single value'}`
+    // The path of a password may have been written here by mistake: the message does not repeat what is there.
     return [{ offset: root.start, path: [], message }]
   }
   const faults: Fault[] = []

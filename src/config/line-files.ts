@@ -5,7 +5,7 @@
 import type { BasicCredentials } from '../http/basic-credentials.js'
 import { trimOws } from '../http/fields.js'
 import { isToken } from '../http/token.js'
-import { type HostPattern, parseHostPattern } from '../net/host-pattern.js'
+import { EXPECTED_PATTERN, type HostPattern, parseHostPattern } from '../net/host-pattern.js'
 import { parseIpAddress } from '../net/ip-address.js'
 
 /** A problem in a line of the file (from 1). */
@@ -79,15 +79,47 @@ export function parseHostLines(
   return { list: { file, patterns, lines }, faults }
 }
 
-/** @throws RangeError whose message says what was expected */
+/** What an author of hosts may have written: a pattern, one with a port or a path, a URL, a name with `*` anywhere. */
+const LIKE_A_HOST =
+  /^(?:https?:\/\/)?(?:\[?[\da-f:.]+\]?|[\p{L}\p{M}\p{N}_.*-]+)(?::\d{0,5})?(?:\/\d{0,3}|(?<=\..*)\/.*)?$/iu
+/** A label like a part of a key or a token in base64. */
+const LIKE_A_KEY = /^(?=.*[A-Z])(?=.*[a-z])(?=.*\d).{20,}$/
+
+/** Whether a message may repeat a word. The file may be another than was meant, such as one of passwords or keys. */
+function isPresentable(word: string): boolean {
+  return LIKE_A_HOST.test(word) && !word.split('.').some(label => LIKE_A_KEY.test(label))
+}
+
+/** @throws RangeError whose message says what was expected, and repeats only what may have been meant as a host */
 function parseLine(written: string): HostPattern {
   const [first = '', second] = written.split(/\s+/, 2)
-  // A file of another kind may hold secrets, in long lines as a rule.
-  const shown = first.length > MAX_SHOWN ? `${first.slice(0, MAX_SHOWN)}...` : first
-  if (second === undefined) return parseHostPattern(first, { written: shown })
-  const hint =
-    parseIpAddress(first) === undefined ? 'write each on a line of its own' : `write "${second}" alone`
-  throw new RangeError(`expected one host, found several words; ${hint}`)
+  if (second !== undefined) {
+    const isHostsFormat = parseIpAddress(first) !== undefined && second.includes('.') && isPresentable(second)
+    const hint = isHostsFormat ? `write "${second}" alone` : 'write each on a line of its own'
+    throw new RangeError(`expected one host, found several words; ${hint}`)
+  }
+  if (isPresentable(first)) {
+    const [, host = first] = WITH_PATH.exec(first) ?? []
+    const short = host === first || parseIpAddress(host) !== undefined ? first : `${host}/...`
+    const shown = short.length > MAX_SHOWN ? `${short.slice(0, MAX_SHOWN)}...` : short
+    return parseHostPattern(first, { written: shown })
+  }
+  try {
+    return parseHostPattern(first)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    throw new RangeError(`expected ${EXPECTED_PATTERN}, found ${unlikeAHost(first)}`)
+  }
+}
+
+/** A host before a path, which may hold a token. */
+const WITH_PATH = /^(https?:\/\/[^/]+|[^/:]+)\/./i
+
+/** What is wrong with a line, without anything of it. */
+function unlikeAHost(word: string): string {
+  if (word.includes('\0')) return 'a NUL character, as in a file in UTF-16; write it in UTF-8'
+  if (word.includes('#')) return 'a # behind other characters; a comment begins after a space'
+  return 'what is no host; the line is not shown, as it may be a secret. No regular expressions: "*.example.com" is for all names below one'
 }
 
 /**

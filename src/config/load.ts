@@ -13,6 +13,7 @@ import { mergeIncluded, ownPath } from './include.js'
 import type { Path, Problem } from './problem.js'
 import { checkParentLoop, checkReferences } from './references.js'
 import { type Config, configSchema } from './schema.js'
+import { type Mask, Secrets } from './secrets.js'
 import { describeExpanded, hasVariables, numberOrBoolean, type Variables } from './variables.js'
 import { findWarnings } from './warnings.js'
 import {
@@ -44,6 +45,8 @@ export interface Loaded {
   readonly files: ConfigFiles
   /** The place of a key, such as `['rules', 'web', 'hosts', 0]`; undefined if it is left out. */
   placeOf(path: Path): KeyPlace | undefined
+  /** Replaces the values of variables that no message may repeat by the names of the variables. */
+  readonly mask: Mask
 }
 
 export interface KeyPlace {
@@ -140,31 +143,34 @@ function parseText(
   readFiles: (config: Config, root: Located) => ReadFiles,
 ): Loaded {
   const texts = new Texts(text)
-  const read = readYaml(text, { variables })
+  const secrets = new Secrets()
+  const { mask } = secrets
+  const read = readYaml(text, { variables, secrets })
   if (read.root === undefined) throw configError(name, texts, read.faults)
-  const merged = mergeIncluded(read.root, { name, folder, path, texts, sources, variables })
+  const merged = mergeIncluded(read.root, { name, folder, path, texts, sources, variables, secrets })
   const { root, result } = parseTyped(merged.root)
   const issues = result.success ? [] : faultsOfIssues(result.error.issues, root)
   const references = merged.isComplete ? checkReferences(root, folder, texts) : []
   const found = [...issues, ...references]
   const all = [...read.faults, ...merged.faults, ...asWritten(root, found)]
-  if (!result.success || all.length > 0) throw configError(name, texts, all)
+  if (!result.success || all.length > 0) throw configError(name, texts, all, mask)
   const config: Config = deepFreeze(override(result.data))
   const named = readFiles(config, root)
   const unusable = [...checkParentLoop(root, config), ...named.faults]
-  if (unusable.length > 0) throw configError(name, texts, asWritten(root, unusable))
+  if (unusable.length > 0) throw configError(name, texts, asWritten(root, unusable), mask)
   const warnings = [...findWarnings(root, config, named.files), ...named.warnings]
   return Object.freeze({
     config,
     hash: hashOf(texts, root, named.listDigests),
     fromFile: true,
-    warnings: Object.freeze(problems(texts, asWritten(root, warnings))),
+    warnings: Object.freeze(problems(texts, asWritten(root, warnings), mask)),
     folder,
     files: deepFreeze(named.files),
     placeOf: (path: Path) => {
       const key = valueAt(root, ...path)?.key
-      return key === undefined ? undefined : placeOf(texts, key)
+      return key === undefined ? undefined : placeOf(texts, key, mask)
     },
+    mask,
   })
 }
 
@@ -192,9 +198,9 @@ function asWritten(root: Located, faults: readonly Fault[]): Fault[] {
   })
 }
 
-function placeOf(texts: Texts, offset: number): KeyPlace {
-  const { column: _column, ...place } = texts.place(offset)
-  return place
+function placeOf(texts: Texts, offset: number, mask: Mask): KeyPlace {
+  const { file, line } = texts.place(offset)
+  return file === undefined ? { line } : { file: mask(file), line }
 }
 
 /**

@@ -14,6 +14,8 @@ export interface Expansion {
   readonly names: string
   /** Whether no message may repeat the value. */
   readonly isSecret: boolean
+  /** The values of variables that no message may repeat, by the variable as `${NAME}`. */
+  readonly secrets: ReadonlyMap<string, string>
 }
 
 /** A problem with a reference to a variable. */
@@ -40,21 +42,22 @@ export function hasVariables(text: string): boolean {
 /** @param text a value as written, for which hasVariables is true */
 export function expandVariables(text: string, variables: Variables): Expansion | VariableFault[] {
   const faults: VariableFault[] = []
-  const names = new Set<string>()
+  const values = new Map<string, string>()
   const expanded = text.replace(REFERENCE, (written, content: string | undefined, end) => {
     if (content === undefined) return '${'
     const [, name, fallback] = NAME_AND_DEFAULT.exec(content) ?? []
     const value = name !== undefined && Object.hasOwn(variables, name) ? variables[name] : undefined
     const message = faultOf(name, fallback, end === '}', value)
+    const text = fallback !== undefined && (value ?? '') === '' ? fallback : (value ?? '')
     if (message !== undefined) faults.push({ written, message })
-    else names.add(`\${${name}}`)
-    return fallback !== undefined && (value ?? '') === '' ? fallback : (value ?? '')
+    else values.set(`\${${name}}`, text)
+    return text
   })
   if (faults.length > 0)
     return faults.filter(({ written }, at) => faults.findIndex(fault => fault.written === written) === at)
-  const isSecret =
-    names.size > 0 && ([...names].some(name => SECRET_NAME.test(name)) || expanded.includes('@'))
-  return { text: expanded, names: [...names].join(' '), isSecret }
+  const isUrl = expanded.includes('@')
+  const secrets = new Map([...values].filter(([name]) => isUrl || SECRET_NAME.test(name)))
+  return { text: expanded, names: [...values.keys()].join(' '), isSecret: secrets.size > 0, secrets }
 }
 
 function faultOf(

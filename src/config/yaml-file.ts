@@ -8,6 +8,7 @@ import { LineCounter } from 'yaml'
 import type * as z from 'zod'
 import { readErrorText } from './file-reader.js'
 import { ConfigError, formatPath, type Path, type Problem, quoteKey } from './problem.js'
+import type { Mask } from './secrets.js'
 import { withoutUserinfo } from './upstream-url.js'
 import { type Fault, type Located, valueAt } from './yaml-tree.js'
 
@@ -179,12 +180,17 @@ function countLines(text: string): LineCounter {
   return counter
 }
 
-export function configError(name: string, texts: Texts, faults: readonly Fault[]): ConfigError {
-  return new ConfigError(name, problems(texts, faults))
+/** @param mask removes secrets */
+export function configError(name: string, texts: Texts, faults: readonly Fault[], mask?: Mask): ConfigError {
+  return new ConfigError(name, problems(texts, faults, mask))
 }
 
-/** Sorted by place, a map before its values; of several faults at one place and path only the first is kept. */
-export function problems(texts: Texts, faults: readonly Fault[]): Problem[] {
+/**
+ * Sorted by place, a map before its values; of several faults at one place and path only the first is kept.
+ *
+ * @param mask removes secrets from messages and from the names of included files
+ */
+export function problems(texts: Texts, faults: readonly Fault[], mask: Mask = text => text): Problem[] {
   const byPlace = new Map<string, Fault & { readonly text: string }>()
   for (const fault of faults) {
     const path = formatPath(fault.path)
@@ -193,8 +199,13 @@ export function problems(texts: Texts, faults: readonly Fault[]): Problem[] {
   }
   return [...byPlace.values()]
     .sort((a, b) => a.offset - b.offset || a.path.length - b.path.length)
-    .map(({ offset, text: path, message }) => ({ ...texts.place(offset), path, message }))
+    .map(({ offset, text: path, message }) => {
+      const { file, ...place } = texts.place(offset)
+      return { ...(file === undefined ? {} : { file: mask(file) }), ...place, path, message: mask(message) }
+    })
 }
+
+export const NOT_UTF8 = 'expected UTF-8, found other bytes'
 
 /** @throws ConfigError if it is not UTF-8 */
 export function decodeUtf8(bytes: Uint8Array, name: string): string {
@@ -203,8 +214,6 @@ export function decodeUtf8(bytes: Uint8Array, name: string): string {
   } catch {
     const lenient = new TextDecoder('utf-8').decode(bytes)
     const offset = Math.max(0, lenient.indexOf('\ufffd'))
-    throw configError(name, new Texts(lenient), [
-      { offset, path: [], message: 'expected UTF-8, found other bytes' },
-    ])
+    throw configError(name, new Texts(lenient), [{ offset, path: [], message: NOT_UTF8 }])
   }
 }

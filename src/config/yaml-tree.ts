@@ -17,6 +17,7 @@ import {
   Parser,
 } from 'yaml'
 import { type Path, quoteKey } from './problem.js'
+import type { Secrets } from './secrets.js'
 import { type Expansion, expandVariables, hasVariables, type Variables } from './variables.js'
 
 /** A mistake at an offset into the text (in UTF-16 units), or into several texts one after the other. */
@@ -90,6 +91,8 @@ export interface YamlOptions {
   readonly kind?: FileKind
   /** The variables that values may name; if absent, `${` is ordinary text. */
   readonly variables?: Variables | undefined
+  /** Gets the values of variables that no message may repeat. */
+  readonly secrets?: Secrets | undefined
   /** The offset that the text begins at. */
   readonly base?: number
 }
@@ -104,7 +107,7 @@ export function readYaml(text: string, options: YamlOptions = {}): YamlTree {
 /** The faults have their offsets into the text itself. */
 function readText(
   text: string,
-  { kind: { noun, beginning } = CONFIGURATION, variables, base = 0 }: YamlOptions,
+  { kind: { noun, beginning } = CONFIGURATION, variables, secrets, base = 0 }: YamlOptions,
 ): YamlTree {
   const empty = `the file is empty; ${noun} begins with ${beginning}`
   const composer = new Composer(OPTIONS)
@@ -132,7 +135,7 @@ function readText(
   if (faults.length > 0) return { root: undefined, faults }
   const blank = document.contents === null || (isScalar(document.contents) && document.contents.source === '')
   if (blank) return { root: undefined, faults: [{ offset: 0, path: [], message: empty }] }
-  const reader = new TreeReader(text, base, variables)
+  const reader = new TreeReader(text, base, variables, secrets)
   const root = reader.read(document.contents, [], document.contents?.range[0] ?? 0)
   return { root, faults: reader.faults }
 }
@@ -172,14 +175,16 @@ class TreeReader {
   readonly #text: string
   readonly #base: number
   readonly #variables: Variables | undefined
+  readonly #secrets: Secrets | undefined
   readonly #anchors = new Map<string, Located>()
   #aliased = 0
   #expanded = 0
 
-  constructor(text: string, base: number, variables: Variables | undefined) {
+  constructor(text: string, base: number, variables: Variables | undefined, secrets: Secrets | undefined) {
     this.#text = text
     this.#base = base
     this.#variables = variables
+    this.#secrets = secrets
   }
 
   read(node: unknown, path: Path, key: number): Located {
@@ -230,6 +235,7 @@ class TreeReader {
       }
       return undefined
     }
+    this.#secrets?.add(expansion)
     this.#expanded += expansion.text.length
     if (this.#expanded <= MAX_EXPANDED) return expansion
     const message = `variables stand for more than ${MAX_EXPANDED} characters`

@@ -9,6 +9,7 @@ import type { Logger } from 'pino'
 import { changedKeys } from './changed-keys.js'
 import type { Loaded } from '../config/load.js'
 import { ConfigError, formatProblem } from '../config/problem.js'
+import { maskError } from '../config/secrets.js'
 import { type FileWatch, type Schedule, systemSchedule } from './watch.js'
 import { ConfigSources } from '../config/file-reader.js'
 import type { ReloadState } from '../observe/worker-status.js'
@@ -135,7 +136,8 @@ export class Reloader {
     try {
       reloaded = await apply(loaded)
     } catch (error) {
-      this.#reject(unexpected(file, error), error)
+      const masked = maskError(error, loaded.mask)
+      this.#reject(unexpected(file, masked), masked)
       return
     }
     if (this.#closed) return
@@ -147,7 +149,7 @@ export class Reloader {
       event: 'config_reloaded',
       config_hash: loaded.hash,
       changed: changedKeys(before.config, loaded.config),
-      changed_files: changedFiles,
+      changed_files: changedFiles.map(loaded.mask),
       closed_tunnels: reloaded.closedTunnels,
       needs_restart: reloaded.needsRestart,
     })

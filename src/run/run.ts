@@ -84,7 +84,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
     // A signal ended the start, so it is no failure.
     if (error instanceof WorkerEnded && (signal !== undefined || (await isForAll(error, stop))))
       return EXIT.ok
-    return reportStartFailure(error, host, loaded.config)
+    return reportStartFailure(error, host, loaded)
   }
   sockets.created()
   const reloader = createReloader(args, proxy, log.logger, loaded, sources, host)
@@ -103,7 +103,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   reloader?.close()
   reload = () => {}
   if (fault === undefined) log.logger.info({ event: 'stopping', signal })
-  else log.logger.fatal({ event: 'stopping', error: fault.message })
+  else log.logger.fatal({ event: 'stopping', error: loaded.mask(fault.message) })
   await Promise.all([proxy.drain(), ready.then(() => notify('STOPPING=1'))])
   sockets.closed()
   log.logger.info({ event: 'stopped' })
@@ -121,7 +121,11 @@ function isForAll({ signal }: WorkerEnded, stop: Promise<unknown>): boolean | Pr
 }
 
 /** @returns the exit code of a start that failed */
-function reportStartFailure(error: unknown, { io, openFilesLimit }: RunHost, { listen }: Config): number {
+function reportStartFailure(
+  error: unknown,
+  { io, openFilesLimit }: RunHost,
+  { config, mask }: Loaded,
+): number {
   const noFiles = outOfFiles(error, openFilesLimit())
   if (noFiles !== undefined) {
     io.stderr(`sluice: ${noFiles}\n`)
@@ -129,9 +133,9 @@ function reportStartFailure(error: unknown, { io, openFilesLimit }: RunHost, { l
   }
   const message = error instanceof Error ? error.message : String(error)
   const isListening = !isTracingUnavailable(error) && !(error instanceof WorkerEnded)
-  const key = isListening ? keyInMessage(message, listen) : undefined
+  const key = isListening ? keyInMessage(message, config.listen) : undefined
   const where = key === undefined ? '' : ` at ${key}`
-  io.stderr(`sluice: ${isListening ? `cannot listen${where}: ` : ''}${message}\n`)
+  io.stderr(`sluice: ${isListening ? `cannot listen${where}: ` : ''}${mask(message)}\n`)
   if (isListening) return EXIT.unavailable
   return error instanceof WorkerEnded ? EXIT.software : EXIT.config
 }

@@ -246,6 +246,20 @@ t.test('listens on Unix sockets of the command line, and not where somebody does
   t.notOk(existsSync(path) || existsSync(`${path}.admin`))
 })
 
+t.test('the error of a start has no secret of the environment in it', async t => {
+  const folder = await temporaryDirectory(t)
+  const file = join(folder, 'sluice.yaml')
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
+  const admin = `unix:${folder}/none/${'${DB_PASSWORD}'}`
+  await writeFile(file, `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: "${admin}" }\n`)
+  const started = startProgram(t, [...program, '--config', file], { env: { DB_PASSWORD: 'hunter2' } })
+  t.equal(await started.exited, 69)
+  t.match(started.stderr, 'sluice: cannot listen: ')
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
+  t.match(started.stderr, 'none/${DB_PASSWORD} cannot be created')
+  t.notMatch(started.stderr + started.stdout, /hunter2/)
+})
+
 t.test('a path that no socket can have is an error of usage', async t => {
   const refused = startProgram(t, [...program, '--listen', `unix:/${'a'.repeat(107)}`])
   t.equal(await refused.exited, 64)

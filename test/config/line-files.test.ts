@@ -291,3 +291,54 @@ t.test('a message shows a hundred characters of a line', async t => {
   const { faults } = parseHostLines(`-${'a'.repeat(500)}\n`, 'f')
   t.match(faults, [{ message: /found "-a{99}\.\.\."/ }])
 })
+
+t.test('a message repeats of a line only what may have been meant as a host', async t => {
+  const key = 'MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7xyzABCDEFGH1'
+  for (const line of [
+    'root:$6$SALT$abc:19000:0:99999:7:::',
+    'PATH=/usr/bin',
+    'DB_PASSWORD=hunter2',
+    'me:hunter2',
+    'hunter2/secret',
+    'hunter2 hunter3',
+    '10.0.0.1 hunter2',
+    '-----BEGIN PRIVATE KEY-----',
+    `${key}+/=`,
+    key,
+    `-${key}`,
+    `https://me:hunter2@example.com/`,
+    'a.example?token=hunter2',
+    '"hunter2"',
+    '^hunter2$',
+    'hunter2\0secret',
+    'a.example#hunter2',
+  ]) {
+    const { faults } = parseHostLines(`${line}\n`, 'f')
+    t.equal(faults.length, 1, line)
+    t.notMatch(faults[0]?.message, /found "|hunter|SALT|MII|PRIVATE|PATH/, line)
+  }
+  const message = (line: string) => parseHostLines(`${line}\n`, 'f').faults[0]?.message
+  t.match(message('example.com#x'), /found a # behind other characters; a comment begins after a space$/)
+  t.match(message('a\0.\0b\0'), /found a NUL character, as in a file in UTF-16; write it in UTF-8$/)
+  t.match(message('https://hooks.example/T0/hunter2'), /found "https:\/\/hooks\.example\/\.\.\.", a URL/)
+  t.match(message('a.example/hunter2'), /found "a\.example\/\.\.\.", with a path.*write "a\.example"$/)
+  t.match(message('10.0.0.0/99'), /10\.0\.0\.0\/99/)
+})
+
+t.test('a list of hosts in another encoding than UTF-8 is told as one', async t => {
+  const folder = t.testdir({
+    latin1: Buffer.from('a.example\ncaf\u00e9.example\n', 'latin1'),
+    utf16: Buffer.from('\ufeffa.example\nb.example\n', 'utf16le'),
+  })
+  const yaml = 'version: 1\nrules: { a: { hosts_file: [latin1, utf16] } }'
+  try {
+    parseConfig(yaml, 'sluice.yaml', folder)
+    t.fail('no problem was found')
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    t.same(
+      error.problems.map(({ message }) => message),
+      ['latin1:2: expected UTF-8, found other bytes', 'utf16:1: expected UTF-8, found other bytes'],
+    )
+  }
+})

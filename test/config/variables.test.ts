@@ -143,6 +143,14 @@ t.test('messages name the variable, and what it held', async t => {
   ])
 })
 
+t.test(
+  'a number with leading zeros is decimal, as in the file itself (YAML 1.2, section 10.3.2)',
+  async t => {
+    t.equal(load('workers: ${OCT}', { OCT: '010' }).config.workers, 10)
+    t.equal(load('workers: 010').config.workers, 10)
+  },
+)
+
 t.test('no message shows a value that may be a secret', async t => {
   const secret = 'hunter2'
   for (const [yaml, variables] of [

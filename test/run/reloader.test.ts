@@ -48,7 +48,7 @@ async function world(t: Test, files: Record<string, string> = { 'a.yaml': FIRST 
       load: async read => {
         steps += 1
         try {
-          return await loadConfig(file, read)
+          return await loadConfig(file, read, { variables: { DB_PASSWORD: 'hunter2secret' } })
         } finally {
           steps += 1
         }
@@ -396,4 +396,38 @@ t.test('the log has the beginning of a long list of problems', async t => {
   t.equal(problems.length, 21)
   t.match(problems[19], /a\.yaml:21:1: unknown19: /)
   t.equal(problems[20], 'and 5 more')
+})
+
+t.test('no secret of the environment is in the log and the state of a reload', async t => {
+  const { reloader, events, states, write, rest } = await world(t)
+  write('hunter2secret.yaml', 'rules: {}\n')
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
+  write('a.yaml', 'version: 1\ninclude: ["${DB_PASSWORD}.yaml"]\n')
+  reloader.request('signal')
+  await rest()
+  t.match(events, [
+    { event: 'config_reloaded', changed_files: [/\/\$\{DB_PASSWORD\}\.yaml$/] },
+    { event: 'warned' },
+  ])
+  write('hunter2secret.yaml', 'rule: {}\n')
+  reloader.request('signal')
+  await rest()
+  t.match(states.at(-1), { result: 'rejected', problems: [/\$\{DB_PASSWORD\}\.yaml:1:1: rule: unknown key/] })
+  t.notMatch(JSON.stringify([events, states]), /hunter2/)
+})
+
+t.test('no secret is in the error of a configuration that could not be applied', async t => {
+  const made = await world(t)
+  made.apply = async () => {
+    throw Object.assign(new Error('listen /x/hunter2secret'), { address: '/x/hunter2secret' })
+  }
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
+  made.write('a.yaml', 'version: 1\nerror_note: "${DB_PASSWORD}"\n')
+  made.reloader.request('signal')
+  await made.rest()
+  const { events, states } = made
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
+  t.match(states, [{ result: 'rejected', problems: ['listen /x/${DB_PASSWORD}'] }])
+  t.match(events, [{ event: 'config_rejected', err: { stack: String } }])
+  t.notMatch(JSON.stringify([events, states]), /hunter2/)
 })
