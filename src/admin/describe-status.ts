@@ -206,7 +206,7 @@ function describeDenial(group: DenialGroup): DocumentDenial {
 
 function describeFailures({ dropped, listed }: Failures, traffic: Traffic): DocumentFailures {
   const lately = (samples: readonly number[]): number =>
-    Math.round(samples.slice(-FAILURE_SECONDS).reduce((sum, value) => sum + value, 0))
+    samples.slice(-FAILURE_SECONDS).reduce((sum, value) => sum + value, 0)
   return {
     window_seconds: FAILURE_SECONDS,
     failed: lately(traffic.failed),

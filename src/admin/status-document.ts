@@ -208,7 +208,7 @@ export interface DocumentShare {
   readonly count: number
 }
 
-/** One number for each second, the oldest first; `tunnels_open` is a count, the others are rates. */
+/** One whole number for each second, the oldest first: how many there were in it, `tunnels_open` at its end. */
 export interface DocumentTraffic {
   /** The second of the last numbers. */
   readonly end: string

@@ -1,5 +1,5 @@
 /**
- * Merges the status of several workers: rates are added up, tunnels are listed together, and refusals and failures of the
+ * Merges the status of several workers: traffic is added up, tunnels are listed together, and refusals and failures of the
  * same kind are counted together.
  */
 import { type ListedTunnels, mergeShares } from '../tunnel/registry.js'

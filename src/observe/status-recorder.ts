@@ -211,7 +211,6 @@ const SECOND_MS = 1000
 export class TrafficRing {
   readonly #samples = new Map<keyof Totals, number[]>(SERIES.map(name => [name, []]))
   #last: Totals
-  #lastAt: number
   #second: number
 
   /**
@@ -220,27 +219,27 @@ export class TrafficRing {
    */
   constructor(now: number, totals: Totals) {
     this.#last = totals
-    this.#lastAt = now
     this.#second = Math.floor(now / SECOND_MS)
   }
 
   /**
    * Records the traffic since the last call for the seconds that have ended; to be called about once a second. If it is
-   * called late, the traffic is divided equally among the seconds since.
+   * called late, the traffic is divided among the seconds since, in whole numbers: what is recorded always adds up to the
+   * totals, however late the calls come.
    */
   sample(now: number, totals: Totals): void {
     const second = Math.floor(now / SECOND_MS)
     if (second < this.#second) this.#second = second
     const seconds = Math.min(second - this.#second, TRAFFIC_SECONDS)
     if (seconds === 0) return
-    const elapsed = Math.max(now - this.#lastAt, 1) / SECOND_MS
     for (const [name, samples] of this.#samples) {
-      const value = name === 'tunnels' ? totals[name] : (totals[name] - this.#last[name]) / elapsed
-      for (let i = 0; i < seconds; i++) samples.push(Math.round(value * 100) / 100)
+      const passed = totals[name] - this.#last[name]
+      const until = (i: number): number => Math.floor((i * passed) / seconds)
+      for (let i = 0; i < seconds; i++)
+        samples.push(name === 'tunnels' ? totals.tunnels : until(i + 1) - until(i))
       if (samples.length > TRAFFIC_SECONDS) samples.splice(0, samples.length - TRAFFIC_SECONDS)
     }
     this.#last = totals
-    this.#lastAt = now
     this.#second = second
   }
 

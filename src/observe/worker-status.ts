@@ -51,7 +51,7 @@ export interface FailureGroup extends Counted {
 
 export type Failures = Grouped<FailureGroup>
 
-/** The series that are sampled once a second: numbers per second, except `tunnels`, the number of open tunnels. */
+/** The series that are sampled once a second: how many there were in it, except `tunnels`, the number of open tunnels. */
 export const SERIES = ['requests', 'denied', 'failed', 'opened', 'bytesUp', 'bytesDown', 'tunnels'] as const
 
 /** The samples of the last seconds, the oldest first; all lists have the same length. */

@@ -117,6 +117,20 @@ t.test('refusals of the same kind are counted together, with the last of what wa
   t.equal(cut.dropped, 100)
 })
 
+t.test('where the lists of the workers are too long together, a flood in one of them makes room', async t => {
+  const flood = Array.from({ length: 200 }, (_, i) => denial(`h${i}.test`, { lastMs: 1000 + i }))
+  const real = Array.from({ length: 15 }, (_, i) => denial(`r${i}.test`, { reason: 'deny_host', lastMs: i }))
+  const { dropped, listed } = mergeStatus([
+    workerStatus({ denials: { dropped: 7, listed: flood } }),
+    workerStatus({ denials: { dropped: 0, listed: real } }),
+  ]).denials
+  t.same([dropped, listed.length], [22, 200])
+  t.equal(listed.filter(({ reason }) => reason === 'deny_host').length, 15)
+  t.equal(listed[0]?.host, 'h199.test')
+  t.notOk(listed.some(({ host }) => host === 'h14.test'))
+  t.ok(listed.some(({ host }) => host === 'h15.test'))
+})
+
 t.test('refusals of two users stay two', async t => {
   const of = (user: string) => workerStatus({ denials: { dropped: 0, listed: [denial('a.test', { user })] } })
   const { listed } = mergeStatus([of('alice'), of('bob'), of('alice')]).denials

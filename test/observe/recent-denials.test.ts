@@ -94,6 +94,16 @@ t.test('two hundred kinds are kept, those met the longest ago make room', async 
   t.notOk(hosts.includes('h1.test'))
 })
 
+t.test('a flood of one reason leaves the refusals for other reasons in the list', async t => {
+  const { denials } = recent()
+  for (let i = 0; i < 10; i++)
+    denials.decision(subject(`real${i}.test`), { ...DENIED, reason: 'deny_address' }, 'h')
+  for (let i = 0; i < 600; i++) denials.decision(subject(`h${i}.test`), DENIED, 'h')
+  const { dropped, listed } = denials.report(config)
+  t.same([dropped, listed.length], [410, 200])
+  t.equal(listed.filter(({ reason }) => reason === 'deny_address').length, 10)
+})
+
 t.test('a detail is of the configuration that refused last', async t => {
   const { denials } = recent()
   denials.decision(subject('b.test'), DENIED, 'one')

@@ -87,6 +87,49 @@ t.test('two hundred kinds are kept, those that failed the longest ago make room'
   t.notOk(hosts.includes('h1.test'))
 })
 
+t.test('a flood for one reason makes room from its own kinds, not from those of other reasons', async t => {
+  const { failures } = recent()
+  const reasons = ['parent_failed', 'internal', 'loop']
+  for (let i = 0; i < 15; i++)
+    failures.add(subject(`real${i}.test`), REFUSED.with({ reason: reasons[i % 3] ?? '' }), ALLOWED, undefined)
+  const flood = new ProxyError('dns_error', 'x')
+  for (let i = 0; i < 600; i++) failures.add(subject(`flood${i}.test`), flood, ALLOWED, undefined)
+  const { dropped, listed } = failures.report()
+  t.equal(listed.length, 200)
+  t.equal(dropped, 415)
+  t.equal(listed.filter(({ reason }) => reason !== 'dns_error').length, 15)
+  t.same(
+    [listed[0]?.host, listed[184]?.host, listed[185]?.host],
+    ['flood599.test', 'flood415.test', 'real14.test'],
+    'the latest come first',
+  )
+})
+
+t.test('within a reason, a client that floods makes room from its own kinds', async t => {
+  const { failures } = recent()
+  for (let i = 0; i < 300; i++) {
+    if (i < 15)
+      failures.add(subject(`real${i}.test`, { clientAddress: '10.0.0.7' }), REFUSED, ALLOWED, undefined)
+    failures.add(subject(`flood${i}.test`), REFUSED, ALLOWED, undefined)
+  }
+  const { dropped, listed } = failures.report()
+  t.same([dropped, listed.length], [115, 200])
+  t.equal(listed.filter(({ host }) => host?.startsWith('real')).length, 15)
+})
+
+t.test('many clients with one kind each: the one heard of the longest ago makes room', async t => {
+  const { failures } = recent()
+  const add = (i: number): void =>
+    failures.add(subject(`h${i}.test`, { clientAddress: `10.0.1.${i}` }), REFUSED, ALLOWED, undefined)
+  for (let i = 0; i < 200; i++) add(i)
+  add(0)
+  add(200)
+  const hosts = failures.report().listed.map(({ host }) => host)
+  t.same(hosts.slice(0, 2), ['h200.test', 'h0.test'])
+  t.notOk(hosts.includes('h1.test'))
+  t.equal(hosts.length, 200)
+})
+
 t.test('a sentence that is very long is cut', async t => {
   const { failures } = recent()
   failures.add(subject('a.test'), REFUSED.with({ detail: 'x'.repeat(5000) }), ALLOWED, undefined)

@@ -230,6 +230,40 @@ t.test('a sample within the same second waits, a late one stands for all seconds
   t.equal(ring.traffic.endSecond, 13)
 })
 
+t.test('late samples lose and invent nothing: the numbers are whole, and add up to the totals', t => {
+  const { failed, counterexample } = fc.check(
+    fc.property(
+      fc.integer({ min: 0, max: 999 }),
+      fc.array(fc.tuple(fc.integer({ min: 1, max: 9000 }), fc.nat(1000)), { minLength: 1, maxLength: 40 }),
+      (start, steps) => {
+        let now = 10_000 + start
+        let sum = 0
+        const ring = new TrafficRing(now, totals(0))
+        for (const [late, more] of [...steps, [1000, 0] as const]) {
+          now += late
+          sum += more
+          ring.sample(now, totals(sum))
+        }
+        const { requests, bytesUp, endSecond } = ring.traffic
+        const added = (list: readonly number[]) => list.reduce((all, value) => all + value, 0)
+        return (
+          [...requests, ...bytesUp].every(value => Number.isInteger(value) && value >= 0) &&
+          added(requests) === sum &&
+          added(bytesUp) === 2 * sum &&
+          endSecond === Math.floor(now / 1000) - 1
+        )
+      },
+    ),
+  )
+  t.notOk(failed, `${counterexample}`)
+  const first = new TrafficRing(10_100, totals(0))
+  first.sample(11_190, totals(21))
+  t.same(first.traffic.requests, [21], 'a timer that is a little late')
+  first.sample(14_000, totals(31))
+  t.same(first.traffic.requests, [21, 3, 3, 4], 'the remainder is spread, too')
+  t.end()
+})
+
 t.test('a quarter of an hour is kept, however long nothing was sampled', async t => {
   const ring = new TrafficRing(0, totals(0))
   ring.sample(1000, totals(7))
