@@ -81,8 +81,10 @@ t.test('exits with 78 on an invalid configuration and prints where it is invalid
 })
 
 t.test('accepts every configuration the project ships', { skip }, async t => {
-  const examples = (await readdir(join(ROOT, 'config/examples'))).map(name => `config/examples/${name}`)
-  for (const file of ['config/default.yaml', 'docker/sluice.yaml', ...examples]) {
+  const examples = await readdir(join(ROOT, 'config/examples'), { withFileTypes: true })
+  // A folder is a configuration of several files, and its sluice.yaml includes the others.
+  const paths = examples.map(entry => `config/examples/${entry.name}${entry.isFile() ? '' : '/sluice.yaml'}`)
+  for (const file of ['config/default.yaml', 'docker/sluice.yaml', ...paths]) {
     const { code, stdout, stderr } = await runSluice(['check', file])
     t.equal(code, 0, stderr)
     t.match(stdout, `${file}: ok`)
