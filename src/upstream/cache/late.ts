@@ -1,14 +1,14 @@
 /** A time limit that distinguishes a slow store from a busy process. */
 
 /**
- * One turn of the event loop counts for at most this fraction of the limit. A busy process needs about twenty turns to write
+ * One turn of the event loop counts for at most this fraction of the limit. A busy process needs up to thirty turns to write
  * an entry and find it, however fast the store is.
  */
-const PARTS = 25
+const PARTS = 40
 
 /**
- * Calls `late` when the limit has passed. One turn of the event loop counts for at most a 25th of it, and data that arrived in
- * the turn is read first. So the limit is the elapsed time if turns are short, and at least 25 turns if they are long.
+ * Calls `late` when the limit has passed. One turn of the event loop counts for at most a 40th of it, and data that arrived in
+ * the turn is read first. So the limit is the elapsed time if turns are short, and at least 40 turns if they are long.
  * @returns a function that cancels it
  */
 export function lateAfter(ms: number, late: () => void): () => void {
