@@ -59,6 +59,10 @@ type Client = Config['clients'][number]
 /** @returns the exit code of the program, after it has ended and the proxy is closed */
 async function exec(args: ExecArguments, host: ExecHost): Promise<number> {
   const { io } = host
+  if (args.command[0] === '') {
+    io.stderr('sluice: the name of the program is empty\n')
+    return NOT_FOUND
+  }
   const loaded = await readConfiguration(args.config, host)
   if (loaded === undefined) return EXIT.config
   const problem = args.isolate === true ? unsupported() : undefined

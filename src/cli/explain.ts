@@ -1,6 +1,6 @@
 /**
  * `sluice explain URL...`: how the proxy would decide on requests and why, without a running proxy: client, rules, DNS and
- * addresses, each with its position in the configuration file. `sluice explain REASON`: what a `reason` of the log means.
+ * addresses, each with its position in the configuration file. `sluice explain REASON...`: what a `reason` of the log means.
  */
 import { nearest } from '../config/nearest.js'
 import { REASONS } from '../observe/reasons.js'
@@ -50,9 +50,8 @@ const WORST_FIRST = [EXIT.denied, EXIT.temporary, EXIT.ok] as const
  */
 export async function runExplain(args: ExplainArguments, host: ExplainHost): Promise<number> {
   const { io, command } = host
-  const reason = explainReason(args)
-  if (reason !== undefined) {
-    io.stdout(reason)
+  if (args.urls.every(word => REASONS.has(word))) {
+    for (const reason of args.urls) io.stdout(explainReason(reason, args.json))
     return EXIT.ok
   }
   const loaded = await readConfiguration(args.config, host)
@@ -83,16 +82,12 @@ export async function runExplain(args: ExplainArguments, host: ExplainHost): Pro
   return WORST_FIRST.find(code => codes.has(code)) ?? EXIT.ok
 }
 
-/** @returns undefined for a word that is not a reason; a request is never one, because it has a scheme or a port */
-function explainReason({ urls, json }: ExplainArguments): string | undefined {
-  const [url = '', ...more] = urls
-  if (more.length > 0) return undefined
-  const found = REASONS.get(url)
-  if (found === undefined) return undefined
-  const means = found.means.replaceAll('`', '')
-  const keys = found.keys?.replaceAll('`', '')
-  if (json) return `${JSON.stringify({ reason: url, means, keys: keys ?? null })}\n`
-  return `${url}: ${means}\n  decided by: ${keys ?? 'no key of the configuration'}\n`
+function explainReason(reason: string, json: boolean): string {
+  const found = REASONS.get(reason)
+  const means = found?.means.replaceAll('`', '') ?? ''
+  const keys = found?.keys?.replaceAll('`', '')
+  if (json) return `${JSON.stringify({ reason, means, keys: keys ?? null })}\n`
+  return `${reason}: ${means}\n  decided by: ${keys ?? 'no key of the configuration'}\n`
 }
 
 /** The options under their names on the command line. */
@@ -108,7 +103,7 @@ export function explainCommand(host: ExplainHost, done: (code: number) => void):
           array: true,
           demandOption: true,
           describe:
-            'https://HOST/ or HOST:PORT for a CONNECT, http://HOST/ for a forwarded request; or a reason of the log',
+            'https://HOST/ or HOST:PORT for a CONNECT, http://HOST/ for a forwarded request; or reasons of the log',
         })
         .option('config', {
           alias: 'c',
@@ -146,8 +141,15 @@ function checkOptions(args: Readonly<Record<string, unknown>>): true {
   checkGivenOnce(args, ['config', 'client', 'method'])
   checkConfigName(args)
   const { url, method } = args as unknown as Pick<ExplainOptions, 'url' | 'method'>
-  if (url.length === 1 && REASONS.has(url[0] ?? '')) return true
-  for (const each of url) checkRequest(each, method)
+  // A request is never a reason, because it has a scheme or a port.
+  const reasons = url.filter(each => REASONS.has(each))
+  if (reasons.length === url.length) return true
+  for (const each of url.filter(each => !REASONS.has(each))) checkRequest(each, method)
+  const [reason] = reasons
+  if (reason !== undefined)
+    throw new RangeError(
+      `${reason} is a reason of the log; explain takes reasons or requests, not both at once`,
+    )
   return true
 }
 

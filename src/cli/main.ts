@@ -8,7 +8,7 @@ import type { ExecHost } from './exec.js'
 import { keptByNpm } from './invocation.js'
 import type { RulesHost } from './rules.js'
 import { runCommand } from './run.js'
-import { usageText } from './usage-text.js'
+import { needlessValue, usageText } from './usage-text.js'
 
 const ABOUT = 'An HTTP/1.1 egress proxy: what may be reached is said in one YAML file.'
 
@@ -36,6 +36,12 @@ export async function main(argv: readonly string[], version: string, host: Host)
     host.io.stderr(`sluice: ${kept}\n`)
     return EXIT.usage
   }
+  const refused = (message: string): number => {
+    host.io.stderr(`sluice: ${usageText(message, { argv: own, command })}\nTry ${command} --help.\n`)
+    return EXIT.usage
+  }
+  const needless = needlessValue(own)
+  if (needless !== undefined) return refused(needless)
   let code: number = EXIT.ok
   const done = (result: number): void => {
     code = result
@@ -43,7 +49,8 @@ export async function main(argv: readonly string[], version: string, host: Host)
   // With a longer name before each of them, the commands in the help would not fit into one line.
   const named = yargs([...own]).scriptName('')
   const parser = withUsage(named, `${command} [command] [options]`, ABOUT)
-    .command({ command: ['run', '$0'], describe: 'run the proxy (the default)', ...runCommand(host, done) })
+    .command({ command: '$0', describe: false, ...runCommand(host, done) })
+    .command(onDemand('run', 'run the proxy (the default)', async () => runCommand(host, done), command))
     .command(
       onDemand(
         'check [file..]',
@@ -114,7 +121,8 @@ export async function main(argv: readonly string[], version: string, host: Host)
     .help()
     .alias('help', 'h')
     .locale('en')
-    .wrap(100)
+    // The parser wraps within words; a terminal wraps by itself.
+    .wrap(null)
     .parserConfiguration({
       'greedy-arrays': false,
       'boolean-negation': false,
@@ -129,10 +137,7 @@ export async function main(argv: readonly string[], version: string, host: Host)
   try {
     await parser.parseAsync()
   } catch (error) {
-    if (error instanceof UsageError || isParserError(error)) {
-      host.io.stderr(`sluice: ${usageText(error.message, { argv: own, command })}\nTry ${command} --help.\n`)
-      return EXIT.usage
-    }
+    if (error instanceof UsageError || isParserError(error)) return refused(error.message)
     const few = outOfFiles(error, host.openFilesLimit())
     if (few !== undefined) {
       host.io.stderr(`sluice: ${few}\n`)

@@ -135,9 +135,9 @@ function parseArguments(args: Readonly<Record<string, unknown>>, argv: readonly 
   const logs = listedWords(log, args, argv)
   if (group === undefined) return { logs, client }
   // The number is optional; without it, the word after the option is the first log.
-  if (group !== '' && !/^\d+$/.test(group))
+  if (group !== '' && !/^\d+$|^-./.test(group))
     return { logs: [...logs, group], client, groupFrom: DEFAULT_GROUP }
   const groupFrom = group === '' ? DEFAULT_GROUP : Number(group)
-  if (groupFrom < 2) throw new RangeError('--group-subdomains takes a number from 2 on')
+  if (!(groupFrom >= 2)) throw new RangeError('--group-subdomains takes a number from 2 on')
   return { logs, client, groupFrom }
 }

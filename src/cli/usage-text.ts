@@ -23,6 +23,19 @@ const COMMANDS: Readonly<Record<string, string | undefined>> = {
   schema: undefined,
 }
 
+/** The options that are given or not: the parser reads each value but `true` as false. */
+const WITHOUT_VALUE = /^--(all|dns|help|included|isolate|json|ready|version)=(?!(?:true|false)$)(.*)$/s
+
+/** @returns a clause about an option with a value that it does not take; undefined if there is none */
+export function needlessValue(argv: readonly string[]): string | undefined {
+  const end = argv.indexOf('--')
+  for (const word of end === -1 ? argv : argv.slice(0, end)) {
+    const [, option, value] = WITHOUT_VALUE.exec(word) ?? []
+    if (option !== undefined) return `--${option} takes no value, found ${JSON.stringify(value)}`
+  }
+  return undefined
+}
+
 const CHOICES = /^Invalid values: Argument: (\S+), Given: (.*), Choices: (.*)$/
 
 /**
@@ -30,6 +43,20 @@ const CHOICES = /^Invalid values: Argument: (\S+), Given: (.*), Choices: (.*)$/
  * @returns one line
  */
 export function usageText(message: string, line: CommandLine): string {
+  let text = worded(message, line)
+  for (const word of line.argv) {
+    const value = word.slice(word.indexOf('=') + 1)
+    for (const long of [word, value, JSON.stringify(word).slice(1, -1), JSON.stringify(value).slice(1, -1)]) {
+      if (long.length > MAX_WORD) text = text.replaceAll(long, () => `${long.slice(0, MAX_WORD)}...`)
+    }
+  }
+  return text
+}
+
+/** Characters of a word that a message shows. */
+const MAX_WORD = 100
+
+function worded(message: string, line: CommandLine): string {
   const text = message.replace(/\s*\n\s*/g, ' ').trim()
   const [first = 'run'] = line.argv.filter(word => !word.startsWith('-'))
   const name = Object.hasOwn(COMMANDS, first) ? first : 'run'
@@ -37,7 +64,12 @@ export function usageText(message: string, line: CommandLine): string {
   if (unknown !== undefined) return unknown.split(', ').map(each => unknownText(each, name, line))[0] ?? text
   const [, option] = /^Not enough arguments following: (\S+)$/.exec(text) ?? []
   if (option !== undefined) return `${dashed(option)} needs a value`
-  if (text.startsWith('Not enough non-option arguments')) return `${name} needs ${COMMANDS[name]}`
+  if (text.startsWith('Not enough non-option arguments')) {
+    const end = line.argv.indexOf('--')
+    const behind = end === -1 ? undefined : line.argv[end + 1]
+    if (behind === undefined) return `${name} needs ${COMMANDS[name]}`
+    return `${name} needs ${COMMANDS[name]} before --, found ${JSON.stringify(behind)} behind it`
+  }
   const [, argument = '', given, choices = ''] = CHOICES.exec(text) ?? []
   if (given === undefined) return text
   const taker = line.argv.some(word => word.startsWith(dashed(argument))) ? dashed(argument) : name

@@ -576,6 +576,23 @@ t.test('a word that is neither a request nor a reason is 64, with the nearest re
   })
 })
 
+t.test('several reasons are explained in order, but not beside requests', async t => {
+  const both = await sluice('explain', 'no_rule', 'port')
+  t.match(both, { code: 0, stdout: /^no_rule: .*\n {2}decided by: .*\nport: .*\n {2}decided by: .*\n$/ })
+  const json = await sluice('explain', '--json', 'no_rule', 'port')
+  t.same(
+    json.stdout
+      .trim()
+      .split('\n')
+      .map(line => JSON.parse(line).reason),
+    ['no_rule', 'port'],
+  )
+  t.match(await sluice('explain', 'no_rule', 'https://a.test/'), {
+    code: 64,
+    stderr: 'sluice: no_rule is a reason of the log; explain takes reasons or requests, not both at once\n',
+  })
+})
+
 t.test('names the included file and the list of hosts that a host is in', async t => {
   const { explain } = world(t)
   const folder = t.testdir({

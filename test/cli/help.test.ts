@@ -90,3 +90,42 @@ t.test('the README shows the options that each command takes, and no others', as
     )
   }
 })
+
+t.test('the help of each command begins with the command, and no line of it ends within a word', async t => {
+  const program = await installProgram(t)
+  const names = ['run', 'check', 'explain', 'test', 'rules', 'exec', 'cache', 'health', 'schema']
+  for (const args of [[], ...names.map(name => [name])]) {
+    const shown = startProgram(t, [...program, ...args, '--help'])
+    t.equal(await shown.exited, 0)
+    const [first = '', ...lines] = shown.stdout.split('\n')
+    t.match(
+      first,
+      args.length === 0 ? / \[command\] \[options\]$/ : new RegExp(`\\S ${args[0]} .*\\[options\\]$`),
+    )
+    // Each line of a list has its name; the continuation of a line would have none.
+    for (const line of lines.filter(line => line.startsWith('  ')))
+      t.match(line, /^ {2,6}[a-z-]\S*.* {2}\S/, line)
+  }
+  const run = startProgram(t, [...program, '--help'])
+  await run.exited
+  t.match(
+    run.stdout,
+    /--listen +address to serve clients on, .*; may be repeated; beats the file {2}\[array\]\n/,
+  )
+})
+
+t.test('an option that takes no value is told so when it has one', async t => {
+  const program = await installProgram(t)
+  let checked = 0
+  for (const name of ['explain', 'test', 'exec', 'cache', 'health', 'schema']) {
+    const help = startProgram(t, [...program, name, '--help'])
+    await help.exited
+    for (const [, option] of help.stdout.matchAll(/(--[a-z-]+) .*\[boolean\]/g)) {
+      const run = startProgram(t, [...program, name, `${option}=1`])
+      t.equal(await run.exited, 64, `${name} ${option}`)
+      t.match(run.stderr, `sluice: ${option} takes no value, found "1"\n`)
+      checked += 1
+    }
+  }
+  t.ok(checked > 12, String(checked))
+})

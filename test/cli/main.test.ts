@@ -132,6 +132,11 @@ t.test('exec takes only the words after -- as the program', async t => {
   for (const [argv, line] of table) await usage(t, ['exec', ...argv], line)
 })
 
+t.test('a program without a name is one that does not exist', async t => {
+  const stderr = 'sluice: the name of the program is empty\n'
+  t.strictSame(await sluice('exec', '--', ''), { code: 127, stdout: '', stderr })
+})
+
 t.test('what keeps the program of exec from being run is 64, 73 or 78', async t => {
   const file = join(t.testdir({ 'f.yaml': 'version: 1\nconect: {}\n' }), 'f.yaml')
   const table: [string[], number, string][] = [

@@ -220,6 +220,7 @@ t.test('invalid arguments on the command line', async t => {
   const once = 'can be given once only'
   for (const [argv, problem] of [
     [['--group-subdomains', '1'], '--group-subdomains takes a number from 2 on'],
+    [['--group-subdomains', '-1', 'empty'], '--group-subdomains takes a number from 2 on'],
     [['--group-subdomains', '2', '--group-subdomains', '2'], `--group-subdomains ${once}`],
     [['--client', 'a', '--client', 'b'], `--client ${once}`],
     [['--client'], 'Not enough arguments following: client'],

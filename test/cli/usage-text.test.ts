@@ -1,5 +1,5 @@
 import t from 'tap'
-import { usageText } from '../../src/cli/usage-text.js'
+import { needlessValue, usageText } from '../../src/cli/usage-text.js'
 
 t.test('errors of the parser are worded for the user of the command line', async t => {
   const table: [message: string, line: string, text: string][] = [
@@ -25,8 +25,39 @@ t.test('errors of the parser are worded for the user of the command line', async
       '--log-format=xml',
       '--log-format takes json or pretty, found "xml"',
     ],
+    [
+      'Not enough non-option arguments: got 0, need at least 1',
+      'explain -- -x',
+      'explain needs a URL before --, found "-x" behind it',
+    ],
     ['--config needs the name of a file', '--config=', '--config needs the name of a file'],
   ]
   for (const [message, line, text] of table)
     t.equal(usageText(message, { argv: line.split(' '), command: 'npx sluice' }), text)
+})
+
+t.test('a message shows a hundred characters of a word of the command line', async t => {
+  const word = 'a'.repeat(100_000)
+  const shown = `${'a'.repeat(100)}...`
+  const line = (...argv: string[]) => ({ argv, command: 'sluice' })
+  t.equal(usageText(`Unknown argument: ${word}`, line(word)), `there is no command "${shown}"`)
+  t.equal(
+    usageText(`found "${word}", without a port`, line(`--admin=${word}`)),
+    `found "${shown}", without a port`,
+  )
+  const quotes = '"'.repeat(200)
+  t.equal(usageText(`Unknown argument: ${quotes}`, line(quotes)).length, 125)
+})
+
+t.test('only an option that is given or not is told that it takes no value', async t => {
+  t.equal(needlessValue(['health', '--ready=1']), '--ready takes no value, found "1"')
+  t.equal(needlessValue(['health', '--ready=']), '--ready takes no value, found ""')
+  for (const argv of [
+    ['--ready'],
+    ['--ready=true'],
+    ['--json=false'],
+    ['--admin=1'],
+    ['exec', '--', '--json=1'],
+  ])
+    t.equal(needlessValue(argv), undefined)
 })
