@@ -85,6 +85,7 @@ export function describeStatus(
     rates: {
       requests_per_second: rate(traffic.requests),
       denied_per_second: rate(traffic.denied),
+      would_deny_per_second: rate(traffic.wouldDeny),
       failed_per_second: rate(traffic.failed),
       tunnels_per_second: rate(traffic.opened),
       bytes_up_per_second: rate(traffic.bytesUp),
@@ -306,6 +307,7 @@ function describeTraffic({ endSecond, opened, tunnels, ...traffic }: Traffic): D
     end: isoTime(endSecond * 1000),
     requests: traffic.requests,
     denied: traffic.denied,
+    would_deny: traffic.wouldDeny,
     failed: traffic.failed,
     tunnels_opened: opened,
     tunnels_open: tunnels,

@@ -42,6 +42,8 @@ export interface StatusDocument {
   readonly rates: {
     readonly requests_per_second: number
     readonly denied_per_second: number
+    /** Requests that passed only because their client, or the whole file, is in mode observe. */
+    readonly would_deny_per_second: number
     /** Requests that were allowed and then failed. */
     readonly failed_per_second: number
     readonly tunnels_per_second: number
@@ -214,6 +216,7 @@ export interface DocumentTraffic {
   readonly end: string
   readonly requests: readonly number[]
   readonly denied: readonly number[]
+  readonly would_deny: readonly number[]
   readonly failed: readonly number[]
   readonly tunnels_opened: readonly number[]
   readonly tunnels_open: readonly number[]

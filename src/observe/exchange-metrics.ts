@@ -122,6 +122,10 @@ export class ExchangeMetrics implements ExchangeObserver {
   #bytesUp = 0
   #bytesDown = 0
   #failed = 0
+  /** Tunnels that were cut for their server name. */
+  #cut = 0
+  /** Requests that would have been denied if their client were not only observed. */
+  #wouldDeny = 0
 
   constructor(tunnels: () => OpenTunnels) {
     this.#tunnels = tunnels
@@ -129,6 +133,7 @@ export class ExchangeMetrics implements ExchangeObserver {
 
   decision(_subject: Subject, { decision, reason }: DecisionEvent): void {
     if (decision === 'deny') this.#denied.add(reason ?? OTHER)
+    else if (decision === 'would_deny') this.#wouldDeny += 1
   }
 
   tunnelOpened(connectMs: number | undefined, dnsMs: number | undefined): void {
@@ -170,7 +175,10 @@ export class ExchangeMetrics implements ExchangeObserver {
       this.#cacheResults.add(outcome.cache.result)
       if (isAnswered(outcome.cache.result)) this.#cacheBytes += outcome.bytesDown
     }
-    if (outcome.serverName !== undefined) this.#denied.add(outcome.serverName.fault)
+    if (outcome.serverName !== undefined) {
+      this.#denied.add(outcome.serverName.fault)
+      this.#cut += 1
+    }
     if (outcome.error !== undefined) this.#fail(outcome.error, outcome.address, decision)
   }
 
@@ -222,15 +230,27 @@ export class ExchangeMetrics implements ExchangeObserver {
     ]
   }
 
-  /** Totals of exchanges that have ended. Tunnels are not among the requests, and their bytes are not included. */
-  get totals(): Readonly<Record<'requests' | 'denied' | 'failed' | 'bytesUp' | 'bytesDown', number>> {
+  /**
+   * Totals of exchanges that have ended, except `wouldDeny`: these count when they are decided, because a tunnel stays open.
+   * Tunnels are not among the requests, and their bytes are not included; `denied` has those that were cut.
+   */
+  get totals(): Readonly<
+    Record<'requests' | 'denied' | 'wouldDeny' | 'failed' | 'bytesUp' | 'bytesDown', number>
+  > {
     let requests = 0
-    let denied = 0
+    let denied = this.#cut
     for (const { decision, isTunnel, count } of this.#requests.values()) {
       if (decision === 'deny') denied += count
       if (!isTunnel) requests += count
     }
-    return { requests, denied, failed: this.#failed, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown }
+    return {
+      requests,
+      denied,
+      wouldDeny: this.#wouldDeny,
+      failed: this.#failed,
+      bytesUp: this.#bytesUp,
+      bytesDown: this.#bytesDown,
+    }
   }
 
   /** The counts of the cache so far. */

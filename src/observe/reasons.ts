@@ -242,11 +242,18 @@ const ROWS = {
   http_upgrade_failed: { means: 'the upstream switched to a protocol that the request did not offer' },
   loop: { means: 'the request has already passed through this proxy', keys: '`via`' },
   parent_credentials: {
-    means: 'the parent proxy requires a name and a password, or did not accept them',
+    means:
+      'the parent proxy requires a name and a password, or did not accept them; `error` is `connection_refused`',
     keys: '`parent.basic_file`',
   },
-  parent_failed: { means: 'the parent proxy answered 5xx', keys: '`parent`' },
-  parent_refused: { means: 'the parent proxy refused the request', keys: '`parent`' },
+  parent_failed: {
+    means: 'the parent proxy answered 5xx to a CONNECT; `error` is `connection_refused`',
+    keys: '`parent`',
+  },
+  parent_refused: {
+    means: 'the parent proxy refused a CONNECT; `error` is `connection_refused`',
+    keys: '`parent`',
+  },
   only_if_cached: { means: 'the request accepts only a stored response, and there is none' },
   client_gone: { means: 'the client went away before the decision' },
   not_found: { means: 'the store has no such resource' },

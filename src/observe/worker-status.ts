@@ -52,7 +52,16 @@ export interface FailureGroup extends Counted {
 export type Failures = Grouped<FailureGroup>
 
 /** The series that are sampled once a second: how many there were in it, except `tunnels`, the number of open tunnels. */
-export const SERIES = ['requests', 'denied', 'failed', 'opened', 'bytesUp', 'bytesDown', 'tunnels'] as const
+export const SERIES = [
+  'requests',
+  'denied',
+  'wouldDeny',
+  'failed',
+  'opened',
+  'bytesUp',
+  'bytesDown',
+  'tunnels',
+] as const
 
 /** The samples of the last seconds, the oldest first; all lists have the same length. */
 export interface Traffic extends Readonly<Record<(typeof SERIES)[number], readonly number[]>> {

@@ -142,9 +142,9 @@ export async function openServices(
     now,
     wallClock,
     totals: () => {
-      const { requests, denied, failed, bytesUp, bytesDown } = metrics.exchanges.totals
+      const { bytesUp, bytesDown, ...counts } = metrics.exchanges.totals
       const bytes = { bytesUp: bytesUp + tunnels.bytesUp, bytesDown: bytesDown + tunnels.bytesDown }
-      return { requests, denied, failed, ...bytes, opened: tunnels.opened, tunnels: tunnels.size }
+      return { ...counts, ...bytes, opened: tunnels.opened, tunnels: tunnels.size }
     },
   })
   const limitReached = (limit: LimitName): void => metrics.exchanges.limitReached(limit)

@@ -210,7 +210,9 @@ function absoluteForm({ host, path }: UpstreamRequest): string {
 
 /**
  * The error for a response in which a parent proxy speaks for itself, not for the origin. The client gets 502: from its
- * view this proxy failed to reach the origin, and its own credentials are not what the parent asks for.
+ * view this proxy failed to reach the origin, and its own credentials are not what the parent asks for. The type is that of a
+ * connection which the next hop refused: no type of RFC 9209 §2.3 is nearer (`http_request_denied` is of requests that were
+ * not forwarded, `destination_unavailable` of next hops that are down); the reason tells it from a port where nothing listens.
  *
  * @param head the head of a response to CONNECT other than 2xx, or of a 407
  * @param method the method of the request

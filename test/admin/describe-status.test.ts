@@ -34,6 +34,7 @@ function worker(requests: number[]): WorkerStatus {
       endSecond: 60,
       requests,
       denied: zeros,
+      wouldDeny: zeros,
       failed: zeros,
       opened: zeros,
       bytesUp: zeros,

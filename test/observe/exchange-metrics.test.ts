@@ -205,6 +205,29 @@ t.test('failures count by their reason, one that is not listed as other', async 
   t.match(metrics.totals, { requests: 6, denied: 2, failed: 4 })
 })
 
+t.test(
+  'the totals of refusals are those of sluice_denied_total, would-be refusals count when decided',
+  async t => {
+    const { metrics, scrape } = measured()
+    const refuse = (decision: 'deny' | 'would_deny') =>
+      metrics.decision(SUBJECT, { decision, reason: 'no_rule' })
+    refuse('deny')
+    metrics.close(SUBJECT, { ...OUTCOME, status: 403 }, 1, { decision: 'deny' })
+    refuse('would_deny')
+    refuse('would_deny')
+    t.match(metrics.totals, { requests: 1, denied: 1, wouldDeny: 2 }, 'also of a tunnel that stays open')
+    metrics.close(SUBJECT, OUTCOME, 1, { decision: 'would_deny' })
+    const cut = { ...OUTCOME, handler: 'tunnel', serverName: { fault: 'sni_missing' } } as const
+    metrics.close(TUNNEL, cut, 1, { decision: 'allow' })
+    t.match(metrics.totals, { requests: 2, denied: 2, wouldDeny: 2 })
+    const counted = Object.values((await scrape()).counted('sluice_denied_total'))
+    t.equal(
+      counted.reduce((sum, count) => sum + count, 0),
+      2,
+    )
+  },
+)
+
 t.test('what a tunnel took counts when it is established, and not again when it is over', async t => {
   const { metrics, scrape } = measured()
   const counts = async () => {
@@ -268,13 +291,13 @@ t.test('totals are of requests that are over, tunnels not among them, refused on
     metrics.close({ ...SUBJECT, kind, method }, { ...OUTCOME, status, bytesUp: 1, bytesDown: 2 }, 1, {
       decision,
     })
-  t.same(metrics.totals, { requests: 0, denied: 0, failed: 0, bytesUp: 0, bytesDown: 0 })
+  t.same(metrics.totals, { requests: 0, denied: 0, wouldDeny: 0, failed: 0, bytesUp: 0, bytesDown: 0 })
   close('forward', 'GET', 200, 'allow')
   close('forward', 'GET', 200, 'would_deny')
   close('connect', 'CONNECT', 403, 'deny')
   close('invalid', 'FOO', 501, 'deny')
   const before = metrics.totals
-  t.same(before, { requests: 4, denied: 2, failed: 0, bytesUp: 4, bytesDown: 8 })
+  t.same(before, { requests: 4, denied: 2, wouldDeny: 0, failed: 0, bytesUp: 4, bytesDown: 8 })
   metrics.close(TUNNEL, { ...OUTCOME, handler: 'tunnel', bytesUp: 9 }, 1, { decision: 'allow' })
   close('forward', 'GET', 101, 'allow')
   t.same(metrics.totals, before, 'tunnels')

@@ -13,7 +13,16 @@ import {
 
 t.test('keeps what both events of an exchange say, and samples once a second', async t => {
   const clock = { ms: 5000 }
-  const totals = { requests: 0, denied: 0, failed: 0, opened: 0, bytesUp: 0, bytesDown: 0, tunnels: 0 }
+  const totals = {
+    requests: 0,
+    denied: 0,
+    wouldDeny: 0,
+    failed: 0,
+    opened: 0,
+    bytesUp: 0,
+    bytesDown: 0,
+    tunnels: 0,
+  }
   const recorder = new StatusRecorder({
     now: () => clock.ms,
     wallClock: () => clock.ms,
@@ -72,7 +81,16 @@ t.test('keeps what both events of an exchange say, and samples once a second', a
 
 t.test('samples by itself between start and stop', async t => {
   let asked = 0
-  const none = { requests: 0, denied: 0, failed: 0, opened: 0, bytesUp: 0, bytesDown: 0, tunnels: 0 }
+  const none = {
+    requests: 0,
+    denied: 0,
+    wouldDeny: 0,
+    failed: 0,
+    opened: 0,
+    bytesUp: 0,
+    bytesDown: 0,
+    tunnels: 0,
+  }
   let sampled = () => {}
   const second = new Promise<void>(resolve => {
     sampled = resolve
@@ -101,7 +119,16 @@ t.test('what a tunnel took is kept when it is established, and not again when it
   const recorder = new StatusRecorder({
     now: () => 0,
     wallClock: () => 0,
-    totals: () => ({ requests: 0, denied: 0, failed: 0, opened: 0, bytesUp: 0, bytesDown: 0, tunnels: 0 }),
+    totals: () => ({
+      requests: 0,
+      denied: 0,
+      wouldDeny: 0,
+      failed: 0,
+      opened: 0,
+      bytesUp: 0,
+      bytesDown: 0,
+      tunnels: 0,
+    }),
   })
   const { config } = defaultConfig()
   const report = () =>
@@ -202,6 +229,7 @@ t.test('what is older than the window is forgotten, a slot at a time', async t =
 const totals = (requests: number, tunnels = 0): Totals => ({
   requests,
   denied: 0,
+  wouldDeny: 0,
   failed: 0,
   opened: 0,
   bytesUp: 2 * requests,

@@ -105,7 +105,7 @@ async function answered(t: Test, bytes: string, keys = '') {
   t.equal(await peer.untilEnd(), '', 'and the parent is sent nothing more')
   const close = await proxy.event('close')
   t.match(close, { address: parent.authority, parent: `http://${parent.authority}`, connect_ms: Number })
-  return { response, close }
+  return { response, close, proxy }
 }
 
 t.test('a refusal by the parent is 502, and says that it was the parent', async t => {
@@ -114,7 +114,7 @@ t.test('a refusal by the parent is 502, and says that it was the parent', async 
     [302, 'Found', 'parent_refused'],
     [503, 'Busy\xff', 'parent_failed'],
   ] as const) {
-    const { response, close } = await answered(
+    const { response, close, proxy } = await answered(
       t,
       `HTTP/1.1 ${status} ${phrase}\r\nContent-Length: 9\r\n\r\nnot yours`,
     )
@@ -126,7 +126,10 @@ t.test('a refusal by the parent is 502, and says that it was the parent', async 
     )
     t.match(response.body, `answered ${status} (${phrase.replace('\xff', '?')})`)
     t.notMatch(response.body, 'not yours')
-    t.match(close, { status: 502, reason })
+    t.match(close, { status: 502, error: 'connection_refused', reason })
+    const metrics = await proxy.metrics()
+    t.same(metrics.counted('sluice_failures_total'), { [`sluice_failures_total{reason="${reason}"}`]: 1 })
+    t.same(metrics.counted('sluice_dial_errors_total'), {}, 'the connection to the parent was established')
   }
 })
 

@@ -88,6 +88,7 @@ const CHARTS: readonly [id: string, title: string][] = [
 const TILES: readonly [id: string, label: string][] = [
   ['requests', 'requests/s'],
   ['denied', 'refused/s'],
+  ['would-deny', 'would be refused/s'],
   ['failed', 'failed/s'],
   ['opened', 'new tunnels/s'],
   ['open', 'open tunnels'],
@@ -148,7 +149,7 @@ ${TROUBLE}
 <section class="now" aria-labelledby="now-title">
 <h2 id="now-title" class="unseen">Now</h2>
 <dl class="tiles">
-${TILES.map(([id, label]) => `<div><dt>${label}</dt><dd id="tile-${id}">–</dd></div>`).join('\n')}
+${TILES.map(([id, label]) => `<div${id === 'would-deny' ? ' hidden' : ''}><dt>${label}</dt><dd id="tile-${id}">–</dd></div>`).join('\n')}
 </dl>
 <div class="charts">
 ${CHARTS.map(

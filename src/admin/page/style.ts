@@ -47,6 +47,7 @@ a { color: var(--accent); }
 code { font: 12.5px/1.45 ui-monospace, "DejaVu Sans Mono", monospace; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: 8px; margin: 0 0 8px; }
 .tiles div { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 8px 12px; display: flex; flex-direction: column-reverse; }
+.tiles div[hidden] { display: none; }
 .tiles dt { color: var(--soft); font-size: 12px; }
 .tiles dd { margin: 0; font-size: 22px; font-weight: 600; font-variant-numeric: tabular-nums; line-height: 1.2; }
 .tiles dd[data-bad="true"] { color: var(--bad); }

@@ -7,6 +7,7 @@ export function traffic(endSecond: number, requests: readonly number[]): Traffic
     endSecond,
     requests: [...requests],
     denied: zeros,
+    wouldDeny: zeros,
     failed: zeros,
     opened: zeros,
     bytesUp: zeros,

@@ -78,16 +78,20 @@ function showHead({ version, uptime_seconds: uptime, config, listen }: Status): 
   ])
 }
 
-function showTiles({ rates, tunnels }: Status): void {
+function showTiles({ config, rates, tunnels }: Status): void {
   const tiles = {
     requests: formatNumber(rates.requests_per_second),
     denied: formatNumber(rates.denied_per_second),
+    'would-deny': formatNumber(rates.would_deny_per_second),
     opened: formatNumber(rates.tunnels_per_second),
     open: tunnels.open.toLocaleString('en'),
     up: formatBytes(rates.bytes_up_per_second),
     down: formatBytes(rates.bytes_down_per_second),
   }
   for (const [id, text] of Object.entries(tiles)) setText(found(`tile-${id}`), text)
+  const observes = config.mode === 'observe' || config.observed.length > 0
+  const wouldDeny = found('tile-would-deny').parentElement
+  if (wouldDeny !== null) wouldDeny.hidden = !observes && rates.would_deny_per_second === 0
   found('tile-denied').dataset['bad'] = String(rates.denied_per_second > 0)
 }
 
