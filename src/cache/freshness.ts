@@ -194,11 +194,6 @@ export class StoredResponse {
     return fields
   }
 
-  /** The result of `varyNames` for its Vary. It is parsed on each call, as `selecting` already contains the names. */
-  get vary(): readonly string[] {
-    return varyNames(fieldValues(this.#fields, 'vary'))
-  }
-
   /** Whether it has a validator for a conditional request (RFC 9111 §4.3.1). */
   get isValidatable(): boolean {
     return this.etagText !== undefined || this.lastModifiedText !== undefined

@@ -11,7 +11,7 @@ import { type Fields, fieldValues, withoutFields } from '../http/fields.js'
 import { type ContentRange, parseContentRange } from '../http/range.js'
 import { resolveReference } from '../http/uri-reference.js'
 import type { ReceivedHead } from '../http1/response-reader.js'
-import { parseDirectives } from './cache-control.js'
+import { type Directives, parseDirectives } from './cache-control.js'
 import { parseDate, StoredResponse } from './freshness.js'
 import { isHeuristicallyCacheable } from './heuristics.js'
 import { type CacheRequest, requestDirectives } from './request.js'
@@ -80,9 +80,22 @@ export function decideStorable(
   const range = head.status === 206 ? receivedRange(head) : undefined
   if (head.status === 206 && range === undefined) return refuse('partial')
 
-  const response = new StoredResponse(headOf(request, head, times, range))
-  const why = refusalOf(request, response) ?? refusalOfUnusable(response, ttl)
-  return why === undefined ? { kind: 'store', head: withoutWithheld(response) } : refuse(why)
+  const received = headOf(request, head, times, range)
+  const response = new StoredResponse(received)
+  const subject = { response, head: received, directives: response.directives }
+  const why = refusalOf(request, subject) ?? refusalOfUnusable(response, ttl)
+  return why === undefined ? { kind: 'store', head: withoutNamed(subject) } : refuse(why)
+}
+
+/** A response with its head and its directives, which it would parse again at each access. */
+interface Subject {
+  readonly response: StoredResponse
+  readonly head: StoredHead
+  readonly directives: Directives
+}
+
+function subjectOf(response: StoredResponse): Subject {
+  return { response, head: response.head, directives: response.directives }
 }
 
 function refuse(why: NotStored): Storable {
@@ -95,10 +108,11 @@ function refuse(why: NotStored): Storable {
  * @param response the response with the updated fields
  */
 export function decideUpdate(request: CacheRequest, response: StoredResponse): 'update' | 'leave' | 'remove' {
-  const { directives } = response
-  if (isPrivate(response)) return 'remove'
+  const subject = subjectOf(response)
+  const { directives } = subject
+  if (isPrivate(subject)) return 'remove'
   if (directives.has('no-store') && !directives.has('must-understand')) return 'remove'
-  return request.fields.has(FIELD.authorization) && !isForAuthorized(response) ? 'leave' : 'update'
+  return request.fields.has(FIELD.authorization) && !isForAuthorized(subject) ? 'leave' : 'update'
 }
 
 /**
@@ -106,30 +120,30 @@ export function decideUpdate(request: CacheRequest, response: StoredResponse): '
  * Cache-Control; but an origin that uses one for its own CDN does not allow the caches of others to share what
  * Cache-Control calls private (RFC 9213 §2.2).
  */
-function isPrivate({ directives, head }: StoredResponse): boolean {
+function isPrivate({ directives, head }: Subject): boolean {
   if (directives.fieldNames('private') === 'all') return true
   return parseDirectives(fieldValues(head.fields, 'cache-control')).fieldNames('private') === 'all'
 }
 
 /** Why a response must not be stored, by RFC 9111 §3 and §3.5, or because it may be personal. */
-function refusalOf(request: CacheRequest, response: StoredResponse): NotStored | undefined {
+function refusalOf(request: CacheRequest, subject: Subject): NotStored | undefined {
   const { fields, method } = request
-  const { directives, head, isExplicit, isPublic } = response
-  const { status } = head
+  const { response, directives } = subject
+  const { status, isExplicit, isPublic } = response
   const isUnderstood = UNDERSTOOD.has(status)
   if (directives.has('must-understand') && !isUnderstood) return 'must-understand'
   // With must-understand, no-store applies only to caches that do not understand the status (RFC 9111 §5.2.2.3).
   if (directives.has('no-store') && !directives.has('must-understand')) return 'no-store'
-  if (isPrivate(response)) return 'private'
-  if (fields.has(FIELD.authorization) && !isForAuthorized(response)) return 'authorization'
-  if (response.vary.includes('*')) return 'vary-star'
+  if (isPrivate(subject)) return 'private'
+  if (fields.has(FIELD.authorization) && !isForAuthorized(subject)) return 'authorization'
+  if (!response.isSelectable) return 'vary-star'
   if (!isExplicit && !isPublic && !isHeuristicallyCacheable(status)) return 'status'
   if (mustNotSetCookies(response)) return 'set-cookie'
   if (!isExplicit && !response.noCache) {
     if (fields.has(FIELD.authorization)) return 'authorization'
     if (fields.has(FIELD.cookie)) return 'cookie'
   }
-  if (method !== 'GET') return refusalOfUnsafe(request, response)
+  if (method !== 'GET') return refusalOfUnsafe(request, subject)
   return undefined
 }
 
@@ -138,16 +152,15 @@ function mustNotSetCookies({ setsCookie, isExplicit, isPublic }: StoredResponse)
 }
 
 /** Whether a response to a request with Authorization may be shared (RFC 9111 §3.5). */
-function isForAuthorized({ directives, isPublic }: StoredResponse): boolean {
-  return isPublic || directives.has('must-revalidate') || directives.has('s-maxage')
+function isForAuthorized({ directives, response }: Subject): boolean {
+  return response.isPublic || directives.has('must-revalidate') || directives.has('s-maxage')
 }
 
 /**
  * A response to POST or PATCH may be stored as one to GET if it has an explicit lifetime, and its Content-Location says that
  * it is the current representation of the target (RFC 9110 §9.3.3, RFC 5789 §2).
  */
-function refusalOfUnsafe(request: CacheRequest, response: StoredResponse): NotStored | undefined {
-  const { head } = response
+function refusalOfUnsafe(request: CacheRequest, { response, head }: Subject): NotStored | undefined {
   if (head.status !== 200) return 'status'
   if (!response.isExplicit) return 'no-freshness'
   const [location, ...more] = fieldValues(head.fields, 'content-location')
@@ -213,7 +226,10 @@ function partOf({ first, last, completeLength }: ContentRange): Pick<StoredHead,
  * and Set-Cookie unless the response is explicitly meant to be shared.
  */
 export function withoutWithheld(response: StoredResponse): StoredHead {
-  const { head, directives } = response
+  return withoutNamed(subjectOf(response))
+}
+
+function withoutNamed({ response, head, directives }: Subject): StoredHead {
   const named = [directives.fieldNames('private'), directives.fieldNames('no-cache')]
   const withheld = new Set(named.flatMap(names => (names === undefined || names === 'all' ? [] : names)))
   if (mustNotSetCookies(response)) withheld.add('set-cookie')

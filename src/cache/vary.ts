@@ -53,8 +53,6 @@ export function selectResponse(
   candidates: readonly StoredResponse[],
   fields: FieldSection,
 ): StoredResponse | 'vary-miss' {
-  const [only] = candidates
-  if (only !== undefined && candidates.length === 1) return matchesVary(only, fields) ? only : 'vary-miss'
   return mostRecent(candidates.filter(candidate => matchesVary(candidate, fields)))
 }
 
