@@ -6,7 +6,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
-import { serializeBasic } from '../http/basic-credentials.js'
+import { type BasicCredentials, serializeBasic } from '../http/basic-credentials.js'
 import { readCertificates, readTlsFiles, type TlsFiles } from '../tls/tls-files.js'
 import type { FileReader, FileText } from './file-reader.js'
 import {
@@ -197,36 +197,19 @@ function readTracingHeaders({ tracing }: Config, reader: FileReader): ConfigFile
   return headers
 }
 
-const BASIC_FILE: Path = ['parent', 'basic_file']
-
 /** @param nowMs the time at which certificates have to be valid, in milliseconds since the epoch */
 function readParentFiles(
   { basicFile, ca }: NonNullable<Config['parent']>,
   reader: FileReader,
   nowMs: number,
 ): ParentFiles {
-  const authorization = basicFile === undefined ? undefined : readBasic(basicFile, reader)
+  const credentials = readSecret(USER_PASSWORD, ['parent', 'basic_file'], basicFile, reader)
   const certificates = ca === undefined ? undefined : readCertificates(ca, ['parent', 'ca'], reader, nowMs)
   return {
-    ...(authorization === undefined ? {} : { authorization }),
+    ...(credentials === undefined ? {} : { authorization: serializeBasic(credentials) }),
     ...(certificates === undefined ? {} : { ca: certificates.text }),
   }
 }
-
-/** No message repeats the content of the file. */
-function readBasic(name: string, reader: FileReader): string | undefined {
-  const file = reader.read(BASIC_FILE, name)
-  if (file === undefined) return undefined
-  const credentials = parseUserPassword(file.text)
-  if (credentials === undefined) {
-    reader.fault(BASIC_FILE, `${name} ${NO_USER_PASSWORD}`)
-    return undefined
-  }
-  warnIfPublic(file, BASIC_FILE, name, reader)
-  return serializeBasic(credentials)
-}
-
-const PASSWORD_FILE: Path = ['cache', 'password_file']
 
 /** @param nowMs the time at which certificates have to be valid, in milliseconds since the epoch */
 function readCacheFiles(
@@ -234,7 +217,7 @@ function readCacheFiles(
   reader: FileReader,
   nowMs: number,
 ): CacheFiles {
-  const password = passwordFile === undefined ? undefined : readPassword(passwordFile, reader)
+  const password = readSecret(PASSWORD, ['cache', 'password_file'], passwordFile, reader)
   const certificates = ca === undefined ? undefined : readCertificates(ca, ['cache', 'ca'], reader, nowMs)
   return {
     ...(password === undefined ? {} : { password }),
@@ -242,17 +225,36 @@ function readCacheFiles(
   }
 }
 
-/** No message repeats the content of the file. */
-function readPassword(name: string, reader: FileReader): string | undefined {
-  const file = reader.read(PASSWORD_FILE, name)
-  if (file === undefined) return undefined
-  const line = onlyLine(file.text)
-  if (line === '' || UNREADABLE.test(line)) {
-    reader.fault(PASSWORD_FILE, `${name} is not one line with a password in UTF-8`)
-    return undefined
-  }
-  warnIfPublic(file, PASSWORD_FILE, name, reader)
-  return line
+/** A file with a secret in one line, of which no message repeats anything. */
+interface SecretFile<Secret> {
+  /** @returns undefined if the text is anything else */
+  readonly parse: (text: string) => Secret | undefined
+  /** The clause of the message about a file that cannot be parsed. */
+  readonly otherwise: string
+}
+
+const USER_PASSWORD: SecretFile<BasicCredentials> = { parse: parseUserPassword, otherwise: NO_USER_PASSWORD }
+const PASSWORD: SecretFile<string> = {
+  parse: text => {
+    const line = onlyLine(text)
+    return line === '' || UNREADABLE.test(line) ? undefined : line
+  },
+  otherwise: 'is not one line with a password in UTF-8',
+}
+
+/** @returns undefined if the file is not named, or if it cannot be used, which is then a fault */
+function readSecret<Secret>(
+  { parse, otherwise }: SecretFile<Secret>,
+  path: Path,
+  name: string | undefined,
+  reader: FileReader,
+): Secret | undefined {
+  const file = name === undefined ? undefined : reader.read(path, name)
+  if (name === undefined || file === undefined) return undefined
+  const secret = parse(file.text)
+  if (secret === undefined) reader.fault(path, `${name} ${otherwise}`)
+  else warnIfPublic(file, path, name, reader)
+  return secret
 }
 
 function warnIfPublic({ isPublic }: FileText, path: Path, name: string, reader: FileReader): void {
