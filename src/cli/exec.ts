@@ -128,9 +128,10 @@ async function execLogged(
     const message = error instanceof Error ? error.message : String(error)
     io.stderr(`sluice: cannot listen: ${loaded.mask(message)}\n`)
     return EXIT.unavailable
+  } finally {
+    await proxy?.drain()
+    await file?.flush()
   }
-  await proxy?.drain()
-  await file?.flush()
   if (file?.fault !== undefined)
     io.stderr(`sluice: ${log}: not all of the log could be written (${file.fault})\n`)
   if (end.problem !== undefined) io.stderr(`sluice: ${end.problem}\n`)

@@ -69,16 +69,19 @@ export async function runExplain(args: ExplainArguments, host: ExplainHost): Pro
   const explainer = createExplainer(loaded, host, true)
   const source = { loaded, file: args.config }
   const codes = new Set<number>()
-  for (const [index, request] of requests.entries()) {
-    const explanation = await explainer.explain(request, client)
-    codes.add(EXIT_OF[explanation.verdict])
-    if (args.json) io.stdout(serializeExplanationJson(explanation, source))
-    else {
-      const text = serializeExplanation(explanation, source, (color, text) => paint(host, color, text))
-      io.stdout(index === 0 ? text : `\n${text}`)
+  try {
+    for (const [index, request] of requests.entries()) {
+      const explanation = await explainer.explain(request, client)
+      codes.add(EXIT_OF[explanation.verdict])
+      if (args.json) io.stdout(serializeExplanationJson(explanation, source))
+      else {
+        const text = serializeExplanation(explanation, source, (color, text) => paint(host, color, text))
+        io.stdout(index === 0 ? text : `\n${text}`)
+      }
     }
+  } finally {
+    explainer.close()
   }
-  explainer.close()
   return WORST_FIRST.find(code => codes.has(code)) ?? EXIT.ok
 }
 

@@ -53,8 +53,11 @@ export async function runTest(args: TestArguments, host: TestHost): Promise<numb
   }
   const explainer = createExplainer(loaded, host, args.dns)
   let failed = 0
-  for (const file of files) failed += await judgeFile(file, explainer, host)
-  explainer.close()
+  try {
+    for (const file of files) failed += await judgeFile(file, explainer, host)
+  } finally {
+    explainer.close()
+  }
   const count = files.reduce((sum, { cases }) => sum + cases.length, 0)
   io.stdout(
     `${count} ${count === 1 ? 'case' : 'cases'}, ${failed === 0 ? 'all as expected' : `${failed} failed`}\n`,
