@@ -10,7 +10,7 @@ import { isToken } from '../http/token.js'
 
 /** The argument of a directive: its text, undefined if there is none, or MALFORMED. */
 export type DirectiveArgument = string | undefined | typeof MALFORMED
-export const MALFORMED: unique symbol = Symbol('malformed')
+const MALFORMED: unique symbol = Symbol('malformed')
 
 /** The maximum number of seconds, which represents all larger ones (RFC 9111 §1.2.2). */
 export const MAX_DELTA_SECONDS = 2 ** 31
@@ -50,7 +50,7 @@ const KNOWN = [
   'stale-if-error',
   'stale-while-revalidate',
 ] as const
-export type DirectiveName = (typeof KNOWN)[number]
+type DirectiveName = (typeof KNOWN)[number]
 const KNOWN_NAMES: ReadonlySet<string> = new Set(KNOWN)
 
 /** The combined arguments of all directives with the same name. */

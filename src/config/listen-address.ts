@@ -37,8 +37,6 @@ export const TCP_ADDRESS_PATTERN = `^${TCP_PATTERN}$`
 export const LISTEN_PATTERN = `^(${TCP_PATTERN}|unix:/.+|systemd(:[!-9;-~]+)?)$`
 export const TCP_ADDRESS_TITLE = 'an address such as "127.0.0.1:3128" or "[::1]:3128"'
 export const LISTEN_TITLE = `${TCP_ADDRESS_TITLE}, "unix:/PATH" or "systemd:NAME"`
-export const EXPECTED_TCP_ADDRESS = `expected ${TCP_ADDRESS_TITLE}`
-export const EXPECTED_LISTEN = `expected ${LISTEN_TITLE}`
 
 /** `listen.admin` when the key is absent. */
 export const DEFAULT_ADMIN = '127.0.0.1:9128'
@@ -129,5 +127,5 @@ function hostOf(text: string, host: string): string {
 }
 
 function refused(text: string, clause: string): RangeError {
-  return new RangeError(`${EXPECTED_TCP_ADDRESS}, found "${text}", ${clause}`)
+  return new RangeError(`expected ${TCP_ADDRESS_TITLE}, found "${text}", ${clause}`)
 }

@@ -17,7 +17,7 @@ export interface RedisUrl {
   readonly database: number
 }
 
-export const EXPECTED_REDIS_URL =
+const EXPECTED_REDIS_URL =
   'expected a URL such as "redis://10.0.0.7:6379", "rediss://cache.example/1" or "unix:///run/redis.sock"'
 
 const DEFAULT_PORT = 6379

@@ -11,31 +11,28 @@ import { parseCidr } from './cidr.js'
 import { CidrTree } from './cidr-tree.js'
 import { type IpAddress, ipAddressFromBytes, unmapIpv4 } from './ip-address.js'
 
-export const ADDRESS_CLASSES = [
-  'global',
-  'metadata',
-  'loopback',
-  'unspecified',
-  'private',
-  'unique_local',
-  'link_local',
-  'site_local',
-  'cgnat',
-  'multicast',
-  'broadcast',
-  'benchmark',
-  'documentation',
-  'reserved',
-  'embedded_compatible',
-  'embedded_translated',
-  'embedded_6to4',
-  'embedded_teredo',
-  'embedded_isatap',
-  'embedded_nat64_local',
-] as const
-
 /** `metadata` is a cloud's instance metadata or credential service; `embedded_*` is IPv4 embedded in IPv6. */
-export type AddressClass = (typeof ADDRESS_CLASSES)[number]
+export type AddressClass =
+  | 'global'
+  | 'metadata'
+  | 'loopback'
+  | 'unspecified'
+  | 'private'
+  | 'unique_local'
+  | 'link_local'
+  | 'site_local'
+  | 'cgnat'
+  | 'multicast'
+  | 'broadcast'
+  | 'benchmark'
+  | 'documentation'
+  | 'reserved'
+  | 'embedded_compatible'
+  | 'embedded_translated'
+  | 'embedded_6to4'
+  | 'embedded_teredo'
+  | 'embedded_isatap'
+  | 'embedded_nat64_local'
 
 /**
  * The most specific block applies, so the order of rows has no meaning. `nat64` has the class of the embedded address.

@@ -47,7 +47,7 @@ export class OriginSender implements Sender {
 }
 
 /** Whether undici writes the request as our own sender would, and it may be sent again if undici cannot parse the response. */
-export function isForUndici(request: UpstreamRequest): boolean {
+function isForUndici(request: UpstreamRequest): boolean {
   const { method, path, fields, content, sendsZeroLength, expectContinue, upgrade } = request
   const { idempotent, requestContent } = methodProperties(method)
   // undici writes a Content-Length of its own for a method whose content is defined.
