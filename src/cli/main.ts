@@ -10,7 +10,7 @@ import type { RulesHost } from './rules.js'
 import { runCommand } from './run.js'
 import { needlessValue, usageText } from './usage-text.js'
 
-const ABOUT = 'An HTTP/1.1 egress proxy: what may be reached is said in one YAML file.'
+const ABOUT = 'An HTTP/1.1 egress proxy. One YAML file says what may be reached.'
 
 /** A command line that cannot be parsed; the message is for the user. */
 class UsageError extends Error {}
@@ -62,7 +62,7 @@ export async function main(argv: readonly string[], version: string, host: Host)
     .command(
       onDemand(
         'explain <url..>',
-        'say whether requests would be allowed, and why, step by step',
+        'explain step by step whether requests would be allowed',
         async () => (await import('./explain.js')).explainCommand(host, done),
         command,
       ),
@@ -70,7 +70,7 @@ export async function main(argv: readonly string[], version: string, host: Host)
     .command(
       onDemand(
         'test [cases..]',
-        'say whether files of cases are allowed and denied as they expect',
+        'check that requests are allowed and denied as files of cases expect',
         async () => (await import('./test.js')).testCommand(host, own, done),
         command,
       ),
@@ -78,7 +78,7 @@ export async function main(argv: readonly string[], version: string, host: Host)
     .command(
       onDemand(
         'rules [log..]',
-        'draft the rules that what passed in a log needs',
+        'draft rules for the requests in logs of observe mode',
         async () => (await import('./rules.js')).rulesCommand(host, own, done),
         command,
       ),
@@ -94,7 +94,7 @@ export async function main(argv: readonly string[], version: string, host: Host)
     .command(
       onDemand(
         'cache <action> [url]',
-        'say what a running proxy has stored, or purge it',
+        'show or purge what a running proxy has cached',
         async () => (await import('./cache.js')).cacheCommand(host, done),
         command,
       ),
@@ -102,7 +102,7 @@ export async function main(argv: readonly string[], version: string, host: Host)
     .command(
       onDemand(
         'health',
-        'say whether a proxy runs and answers',
+        'check whether a running proxy answers',
         async () => (await import('./health.js')).healthCommand(host, done),
         command,
       ),
