@@ -10,6 +10,7 @@ import { NO_USER_PASSWORD, parseUserPassword } from '../config/line-files.js'
 import { serializeBasic } from '../http/basic-credentials.js'
 import { parsePurgedHost, serializePurge } from '../admin/purge-request.js'
 import type { DocumentCache } from '../admin/status-document.js'
+import type { Mask } from '../config/secrets.js'
 import { type ConfigurationHost, readConfiguration } from '../run/configuration.js'
 import { EXIT } from '../run/io.js'
 import type { Purge } from '../upstream/cache/store.js'
@@ -41,8 +42,9 @@ export interface CacheArguments {
  */
 export async function runCache(args: CacheArguments, host: ConfigurationHost): Promise<number> {
   const { io } = host
-  const address = await findAdmin(args, host)
-  if (typeof address === 'number') return address
+  const found = await findAdmin(args, host)
+  if (typeof found === 'number') return found
+  const { address, mask } = found
   let authorization: string | undefined
   try {
     authorization = args.basicFile === undefined ? undefined : readAuthorization(args.basicFile)
@@ -59,13 +61,13 @@ export async function runCache(args: CacheArguments, host: ConfigurationHost): P
   try {
     answer = await askAdmin(address, { ...asked, authorization })
   } catch (error) {
-    io.stderr(`sluice: ${describeAdminFailure(error, address)}\n`)
+    io.stderr(`sluice: ${mask(describeAdminFailure(error, address))}\n`)
     return EXIT.unavailable
   }
   const value = answer.status === 200 ? parseJson(answer.text) : undefined
   if (value === undefined) {
     const said = answer.text.split('\n', 1)[0]?.trim() ?? ''
-    const text = said === '' ? `${serializeListenAddress(address)} answered ${answer.status}` : said
+    const text = said === '' ? `${mask(serializeListenAddress(address))} answered ${answer.status}` : said
     const hint =
       answer.status === 401 && authorization === undefined ? '; pass them with --basic-file FILE' : ''
     io.stderr(`sluice: ${text}${hint}\n`)
@@ -77,21 +79,23 @@ export async function runCache(args: CacheArguments, host: ConfigurationHost): P
   return EXIT.ok
 }
 
-/** @returns the address of the admin listener, or an exit code if it is not known */
+/** @returns the address of the admin listener with what removes secrets from messages about it, or an exit code if it is not known */
 async function findAdmin(
   { admin, config }: CacheArguments,
   host: ConfigurationHost,
-): Promise<ListenAddress | number> {
+): Promise<{ readonly address: ListenAddress; readonly mask: Mask } | number> {
   let address: ListenAddress | false
+  let mask: Mask = text => text
   if (admin !== undefined) address = parseSingleAddress(admin)
   else {
     const loaded = await readConfiguration(config, host)
     if (loaded === undefined) return EXIT.config
     address = loaded.config.listen.admin
+    mask = loaded.mask
   }
   const problem = unreachable(address)
-  if (problem === undefined && address !== false) return address
-  host.io.stderr(`sluice: ${problem}\n`)
+  if (problem === undefined && address !== false) return { address, mask }
+  host.io.stderr(`sluice: ${mask(problem ?? '')}\n`)
   return address === false ? EXIT.unavailable : EXIT.usage
 }
 

@@ -13,6 +13,7 @@ import {
 import { ConfigError, formatProblem } from '../config/problem.js'
 import { readBytes, unreadable } from '../config/yaml-file.js'
 import { readYaml, valueAt } from '../config/yaml-tree.js'
+import { Secrets } from '../config/secrets.js'
 import type { Variables } from '../config/variables.js'
 import { EXIT, type Io } from '../run/io.js'
 import {
@@ -49,13 +50,14 @@ const SILENCE_MS = 2500
 /** @returns the exit code: 0 if healthy, 1 if not; 64 if the address is not known, 78 if the file cannot be read */
 export async function runHealth(args: HealthArguments, host: HealthHost): Promise<number> {
   const { io } = host
+  const secrets = new Secrets()
   const fail = (text: string, code: number): number => {
-    io.stderr(`sluice: ${text}\n`)
+    io.stderr(`sluice: ${secrets.mask(text)}\n`)
     return code
   }
   let address: ListenAddress | false
   try {
-    address = await findAdmin(args, host)
+    address = await findAdmin(args, host, secrets)
   } catch (error) {
     if (error instanceof ConfigError) {
       return fail(error.problems.map(problem => formatProblem(error.file, problem)).join(' '), EXIT.config)
@@ -72,7 +74,7 @@ export async function runHealth(args: HealthArguments, host: HealthHost): Promis
     const place = serializeListenAddress(address)
     const [said = ''] = text.trim().split('\n', 1)
     if (status === 200) {
-      io.stdout(`${args.ready ? 'ready' : 'healthy'}: ${place}\n`)
+      io.stdout(`${args.ready ? 'ready' : 'healthy'}: ${secrets.mask(place)}\n`)
       return EXIT.ok
     }
     return fail(`${place} answered ${path} with ${status}${said === '' ? '' : `: ${said}`}`, EXIT.denied)
@@ -82,16 +84,21 @@ export async function runHealth(args: HealthArguments, host: HealthHost): Promis
 }
 
 /**
+ * @param secrets gets those of the file
  * @throws ConfigError if the file cannot be read
  * @throws RangeError if the command line of the process cannot be read, or an address is invalid
  */
-async function findAdmin(args: HealthArguments, host: HealthHost): Promise<ListenAddress | false> {
+async function findAdmin(
+  args: HealthArguments,
+  host: HealthHost,
+  secrets: Secrets,
+): Promise<ListenAddress | false> {
   const { pid } = args
   const started = pid === undefined ? {} : optionsOf(await commandLine(pid, host))
   const admin = args.admin ?? (args.config === undefined ? started.admin : undefined)
   if (admin !== undefined) return parseSingleAddress(admin)
   const config = args.config ?? started.config
-  const written = config === undefined ? undefined : await readAdmin(config, host.environment)
+  const written = config === undefined ? undefined : await readAdmin(config, secrets, host.environment)
   return written ?? parseSingleAddress(DEFAULT_ADMIN)
 }
 
@@ -134,6 +141,7 @@ function optionsOf(words: readonly string[]): { readonly admin?: string; readonl
  */
 async function readAdmin(
   file: string,
+  secrets: Secrets,
   variables: Variables = {},
 ): Promise<ListenAddress | false | undefined> {
   let text: string
@@ -142,7 +150,7 @@ async function readAdmin(
   } catch (error) {
     throw unreadable(file, error)
   }
-  const admin = valueAt(readYaml(text, { variables }).root, 'listen', 'admin')
+  const admin = valueAt(readYaml(text, { variables, secrets }).root, 'listen', 'admin')
   const node = admin?.children.get('address') ?? admin
   if (node?.isFaulty === true) {
     throw new RangeError(

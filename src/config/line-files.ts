@@ -119,7 +119,7 @@ const WITH_PATH = /^(https?:\/\/[^/]+|[^/:]+)\/./i
 function unlikeAHost(word: string): string {
   if (word.includes('\0')) return 'a NUL character, as in a file in UTF-16; write it in UTF-8'
   if (word.includes('#')) return 'a # behind other characters; a comment begins after a space'
-  return 'what is no host; the line is not shown, as it may be a secret. No regular expressions: "*.example.com" is for all names below one'
+  return 'another text, not repeated as it may be a secret; "*.example.com", not a regular expression, is for all names below one'
 }
 
 /**

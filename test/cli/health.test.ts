@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
 /** Whether a proxy that runs is healthy, as a container's health check asks it. */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -49,6 +50,23 @@ t.test('any other response, or none, is 1 with one line', async t => {
   })
 })
 
+t.test('no secret of the environment is in the messages of health and cache', async t => {
+  const file = join(
+    t.testdir({ 'f.yaml': 'version: 1\nlisten: { admin: "unix:/nodir/${DB_PASSWORD}" }\n' }),
+    'f.yaml',
+  )
+  const host = { environment: { DB_PASSWORD: 'hunter2' } }
+  for (const [code, ...argv] of [
+    [1, 'health'],
+    [69, 'cache', 'stats'],
+  ] as const) {
+    const { stderr, ...rest } = await sluiceOn(host, ...argv, '--config', file)
+    t.match(rest, { code, stdout: '' })
+    t.match(stderr, 'sluice: there is no unix:/nodir/${DB_PASSWORD}, the admin listener')
+    t.notMatch(stderr, /hunter2/)
+  }
+})
+
 t.test('the address is read from the file, even if that has become invalid', async t => {
   const { authority: at, requests } = await admin(t)
   const folder = t.testdir({
@@ -78,7 +96,6 @@ t.test('the address of the file may be that of a map, and name a variable', asyn
   const { authority: at } = await admin(t)
   const folder = t.testdir({
     map: `version: 1\nlisten: { admin: { address: "${at}", read_only: true } }\n`,
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
     variable: 'version: 1\nlisten: { admin: "${ADMIN}" }\n',
   })
   const ask = (file: string, environment: Record<string, string> = {}) =>
