@@ -14,7 +14,7 @@ import { includedFiles } from './schema.js'
 import type { Secrets } from './secrets.js'
 import { describeExpanded, type Variables } from './variables.js'
 import { decodeUtf8, faultsOfIssues, showValue, type Texts } from './yaml-file.js'
-import { collection, type Fault, type Located, mapScalars, readYaml, valueAt } from './yaml-tree.js'
+import { collection, type Fault, holdsMap, type Located, mapScalars, readYaml, valueAt } from './yaml-tree.js'
 
 const INCLUDED = { noun: 'an included file', beginning: '`rules:`, `deny:`, `clients:` or `include:`' }
 const KEYS = ['version', 'include', 'clients', 'rules', 'deny']
@@ -160,8 +160,8 @@ class Merger {
 
   #joinMaps(before: Located | undefined, added: Located, key: 'rules' | 'deny'): Located {
     // The schema reports a value of another type.
-    if (before !== undefined && !isMap(before)) return before
-    if (!isMap(added)) return this.#only(before, added, [key], 'a map')
+    if (before !== undefined && !holdsMap(before)) return before
+    if (!holdsMap(added)) return this.#only(before, added, [key], 'a map')
     const children = new Map(before?.children)
     for (const [step, node] of added.children) {
       const known = children.get(step)
@@ -202,7 +202,7 @@ class Merger {
 
 /** Checks the keys of an included file that are not merged. */
 function checkKeys(root: Located): Fault[] {
-  if (!isMap(root)) {
+  if (!holdsMap(root)) {
     const message = `expected a map of ${KEYS.join(', ')}, found ${isList(root) ? 'a list' : 'a single value'}`
     // The path of a password may have been written here by mistake: the message does not repeat what is there.
     return [{ offset: root.start, path: [], message }]
@@ -259,10 +259,6 @@ function itemsOf(node: Located, path: Path): Located[] | undefined {
 
 function isList({ value }: Located): boolean {
   return Array.isArray(value)
-}
-
-function isMap({ value }: Located): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /**

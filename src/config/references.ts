@@ -27,7 +27,7 @@ import { type Config, DEFAULT_RULES } from './schema.js'
 import type { UpstreamUrl } from './upstream-url.js'
 import { hasVariables } from './variables.js'
 import type { Texts } from './yaml-file.js'
-import { type Fault, type Located, valueAt } from './yaml-tree.js'
+import { type Fault, holdsMap, type Located, valueAt } from './yaml-tree.js'
 
 /**
  * @param folder where relative paths start
@@ -68,9 +68,9 @@ function invalidRuleNames(root: Located): Fault[] {
 
 /** Either of two keys is required; the schema could not name them in its message. */
 function rulesWithoutHosts(root: Located): Fault[] {
-  return entries(valueAt(root, 'rules')).flatMap(([rule, { key, value, children }]) => {
-    const isMap = typeof value === 'object' && value !== null && !Array.isArray(value)
-    if (!isMap || children.has('hosts') || children.has('hosts_file')) return []
+  return entries(valueAt(root, 'rules')).flatMap(([rule, node]) => {
+    const { key, children } = node
+    if (!holdsMap(node) || children.has('hosts') || children.has('hosts_file')) return []
     const message = `the key \`hosts\` is missing; expected ${EXPECTED_HOSTS}, or hosts_file with the path of a file`
     return [{ offset: key, path: ['rules', rule, 'hosts'], message }]
   })

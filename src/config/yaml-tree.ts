@@ -147,6 +147,11 @@ function variableHint(text: string, offset: number): string {
   return /[[{,:]\s*[^"'\s]*\$\{/.test(line) ? `; ${VARIABLE_HINT}` : ''
 }
 
+/** Whether it is a map; a list is none. */
+export function holdsMap({ value }: Located): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
 /** The value at a path; undefined if the file has none. */
 export function valueAt(root: Located | undefined, ...path: Path): Located | undefined {
   return path.reduce<Located | undefined>((node, step) => node?.children.get(step), root)
