@@ -288,7 +288,8 @@ function onlyDate(lines: readonly string[], now: number): number | undefined {
   return line === undefined || lines.length > 1 ? undefined : parseDate(line, now)
 }
 
-function usableTag(lines: readonly string[]): string | undefined {
+/** The ETag of a response, if it can be sent in If-None-Match. */
+export function usableTag(lines: readonly string[]): string | undefined {
   const [line] = lines
   if (line === undefined || lines.length > 1) return undefined
   return parseEntityTag(line) !== undefined || UNQUOTED_TAG.test(line) ? line : undefined

@@ -6,7 +6,7 @@ import { decidePreconditions } from '../http/conditional.js'
 import { type FieldSection, fieldSet } from '../http/field-section.js'
 import { type Fields, fieldValue, fieldValues, withoutFields } from '../http/fields.js'
 import type { ReceivedHead } from '../http1/response-reader.js'
-import { StoredResponse, varyNames } from './freshness.js'
+import { StoredResponse, usableTag, varyNames } from './freshness.js'
 import type { CacheRequest } from './request.js'
 import { storedFields, type Times, withoutWithheld } from './storable.js'
 import type { StoredHead } from './stored-response.js'
@@ -99,7 +99,7 @@ export function freshened(
 }
 
 function isSelectedBy(stored: StoredHead, notModified: ReceivedHead): boolean {
-  if (new StoredResponse(stored).etagText !== undefined) return true
+  if (usableTag(fieldValues(stored.fields, 'etag')) !== undefined) return true
   const modified = fieldValue(notModified.fields.list, 'last-modified')
   return modified === undefined || modified === fieldValue(stored.fields, 'last-modified')
 }
