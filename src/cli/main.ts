@@ -8,7 +8,7 @@ import type { ExecHost } from './exec.js'
 import { keptByNpm } from './invocation.js'
 import type { RulesHost } from './rules.js'
 import { runCommand } from './run.js'
-import { needlessValue, usageText } from './usage-text.js'
+import { needlessValue, usageText, wrapHelp } from './usage-text.js'
 
 const ABOUT = 'An HTTP/1.1 egress proxy. One YAML file says what may be reached.'
 
@@ -121,7 +121,7 @@ export async function main(argv: readonly string[], version: string, host: Host)
     .help()
     .alias('help', 'h')
     .locale('en')
-    // The parser wraps within words; a terminal wraps by itself.
+    // The parser would wrap within words.
     .wrap(null)
     .parserConfiguration({
       'greedy-arrays': false,
@@ -135,7 +135,9 @@ export async function main(argv: readonly string[], version: string, host: Host)
       throw message === null ? error : new UsageError(message)
     })
   try {
-    await parser.parseAsync()
+    await parser.parseAsync([...own], {}, (_error, _args, output) => {
+      if (output !== '') host.io.stdout(`${wrapHelp(output)}\n`)
+    })
   } catch (error) {
     if (error instanceof UsageError || isParserError(error)) return refused(error.message)
     const few = outOfFiles(error, host.openFilesLimit())

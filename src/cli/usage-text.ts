@@ -100,3 +100,27 @@ function unknownText(word: string, name: string, { argv, command }: CommandLine)
   if (!/[./]/.test(word)) return `there is no command ${shown}`
   return `there is no command ${shown}; a configuration file goes behind --config: ${command} --config ${word}`
 }
+
+const COLUMNS = 100
+/** The name of an option or a command in a list, with the space before its description. */
+const LISTED = /^ +\S(?:\S| (?! ))* {2,}/
+
+/** Wraps the lines of --help at words. The further lines of a description begin in the column of the first. */
+export function wrapHelp(text: string): string {
+  return text.split('\n').flatMap(wrapLine).join('\n')
+}
+
+function wrapLine(line: string): string[] {
+  if (line.length <= COLUMNS) return [line]
+  const indent = LISTED.exec(line)?.[0].length ?? 0
+  const lines: string[] = []
+  let current = line.slice(0, indent)
+  for (const word of line.slice(indent).match(/ *\S+/g) ?? []) {
+    const isFirst = current.length <= indent
+    if (!isFirst && current.length + word.length > COLUMNS) {
+      lines.push(current)
+      current = ' '.repeat(indent) + word.trimStart()
+    } else current += word
+  }
+  return [...lines, current]
+}

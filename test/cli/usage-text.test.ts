@@ -1,5 +1,5 @@
 import t from 'tap'
-import { needlessValue, usageText } from '../../src/cli/usage-text.js'
+import { needlessValue, usageText, wrapHelp } from '../../src/cli/usage-text.js'
 
 t.test('errors of the parser are worded for the user of the command line', async t => {
   const table: [message: string, line: string, text: string][] = [
@@ -60,4 +60,19 @@ t.test('only an option that is given or not is told that it takes no value', asy
     ['exec', '--', '--json=1'],
   ])
     t.equal(needlessValue(argv), undefined)
+})
+
+t.test('help is wrapped at words, in the column of the description', async t => {
+  const words = 'some words of a description '.repeat(8).trim()
+  const lines = wrapHelp(`sluice\n  -c, --config  ${words}  [string]\n      --b       short`).split('\n')
+  t.ok(lines.every(line => line.length <= 100))
+  t.match(lines, [
+    'sluice',
+    /^ {2}-c, --config {2}some/,
+    /^ {16}\w/,
+    /^ {16}\w.* {2}\[string\]$/,
+    '      --b       short',
+  ])
+  t.equal(lines.slice(1, -1).join(' ').replace(/ +/g, ' ').trim(), `-c, --config ${words} [string]`)
+  t.equal(wrapHelp('a'.repeat(200)), 'a'.repeat(200), 'a word is never broken')
 })
