@@ -7,7 +7,7 @@
 import { isName } from '../config/fields.js'
 import { type Host, parseHost } from '../http/authority.js'
 import { isExtensionMethod, isMethod, type Method } from '../http/method.js'
-import { classifyAddress } from '../net/address-class.js'
+import { classifyAddress, metadataServiceOf } from '../net/address-class.js'
 import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 
 /** The target of a tunnel or a forwarded request; addresses are canonical, names in lower case. */
@@ -183,7 +183,7 @@ export class LogSummary {
   readonly passed = new Sightings()
   /** Hosts that were refused for an address that is not public; no drafted rule allows them. */
   readonly addressRefused = new NameSample()
-  /** IP literals of metadata services that were refused; a drafted rule never allows one. */
+  /** Metadata services, by address or name, that were refused or would be; a drafted rule never allows one. */
   readonly metadataRefused = new NameSample()
   /** Hosts that were reached at an address that is not public, because a rule has it in `addresses`. */
   readonly notPublic = new NameSample()
@@ -217,9 +217,12 @@ export class LogSummary {
     }
     this.decisions += 1
     if (event.target === undefined) return
+    if (event.decision !== 'allow' && metadataServiceOf(event.target.host.name) !== undefined) {
+      this.metadataRefused.add(event.target.host.name)
+      return
+    }
     if (event.decision === 'deny') {
-      if (isMetadata(event.target.host)) this.metadataRefused.add(event.target.host.name)
-      else if (event.reason === 'address') this.addressRefused.add(event.target.host.name)
+      if (event.reason === 'address') this.addressRefused.add(event.target.host.name)
       else this.denied += 1
       return
     }
@@ -232,11 +235,6 @@ export class LogSummary {
     if (target.form === 'forward' && status === 101) this.passed.addUpgrade(target)
     if (address !== undefined && !isPublic(address)) this.notPublic.add(target.host.name)
   }
-}
-
-function isMetadata({ name }: Host): boolean {
-  const ip = parseIpAddress(name)
-  return ip !== undefined && classifyAddress(ip) === 'metadata'
 }
 
 /** @param address `ip:port`, IPv6 in brackets */

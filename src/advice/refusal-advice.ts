@@ -1,7 +1,7 @@
 /** Describes why a request was refused, and makes the summary of refusals that `exec` prints, with rules that allow them. */
 import type { Config } from '../config/schema.js'
 import { serializeHostPort } from '../http/authority.js'
-import { classifyAddress, type MetadataService, metadataService } from '../net/address-class.js'
+import { classifyAddress, metadataServiceOf } from '../net/address-class.js'
 import { parseIpAddress } from '../net/ip-address.js'
 import { NO_PROXY } from '../policy/denial.js'
 import { draftRules, serializeRuleLines, serializeRules } from './draft-rules.js'
@@ -27,6 +27,7 @@ const LIFTABLE = new Set(['no_rule', 'single_label', 'literal', 'method', 'port'
 export function isLiftable({ reason, rule, target }: RefusedRequest, config: Config): boolean {
   const nearest = rule === undefined ? undefined : config.rules.get(rule)
   if (target === undefined || !LIFTABLE.has(reason ?? '')) return false
+  if (metadataServiceOf(target.host.name) !== undefined) return false
   return !isPrivateLiteral(target) && (nearest === undefined || nearest.addresses.length === 0)
 }
 
@@ -39,11 +40,13 @@ export function isPrivateLiteral({ host }: LoggedTarget): boolean {
 export function refusalText({ reason, rule, target }: RefusedRequest, config: Config): string {
   switch (reason) {
     case 'no_rule':
-      return 'no rule names the host'
+      return `no rule names the host${target === undefined ? '' : addressClause(target)}`
     case 'literal':
       return `no rule names the address${target === undefined ? '' : addressClause(target)}`
     case 'single_label':
-      return 'no rule names the host, which is a single label'
+      return target !== undefined && metadataServiceOf(target.host.name) !== undefined
+        ? `no rule names the host${addressClause(target)}`
+        : 'no rule names the host, which is a single label'
     case 'port':
       return `the port is not in ${portsKey(rule, target, config)}`
     case 'method':
@@ -55,7 +58,7 @@ export function refusalText({ reason, rule, target }: RefusedRequest, config: Co
     case 'deny_address':
       return 'deny.addresses holds its address'
     case 'address':
-      if (target !== undefined && serviceOf(target) !== undefined)
+      if (target !== undefined && metadataServiceOf(target.host.name) !== undefined)
         return `the address is${addressClause(target).slice(1)}`
       return rule === undefined
         ? 'its address is not public; it takes a rule that lists it in addresses'
@@ -78,14 +81,9 @@ function denyingKeys({ deny: { hosts, hostsFiles } }: Config): string {
   return `${keys.join(' or ')} holds`
 }
 
-function serviceOf({ host }: LoggedTarget): MetadataService | undefined {
-  const ip = parseIpAddress(host.name)
-  return ip && metadataService(ip)
-}
-
-/** A clause about an IP literal that is a metadata service or not public. */
+/** A clause about a host that is a metadata service, or an IP literal that is not public. */
 function addressClause(target: LoggedTarget): string {
-  const service = serviceOf(target)
+  const service = metadataServiceOf(target.host.name)
   if (service !== undefined) return `, a metadata service, which hands out ${service.contents}`
   return isPrivateLiteral(target)
     ? ', which is not public and so would have to be in its addresses as well'

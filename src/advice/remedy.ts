@@ -7,7 +7,7 @@
  * a metadata service, so that it is not allowed by one click; the refusal says what the service hands out.
  */
 import { type Config, DEFAULT_RULES } from '../config/schema.js'
-import { classifyAddress, isNeverPermitted } from '../net/address-class.js'
+import { classifyAddress, isNeverPermitted, metadataServiceOf } from '../net/address-class.js'
 import { type Cidr, cidrOfAddress } from '../net/cidr.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
 import { ipAddressFromBytes, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
@@ -100,6 +100,7 @@ function furtherRule(
   { form, method, host, port }: LoggedTarget,
   config: Config,
 ): WrittenRule | undefined {
+  if (metadataServiceOf(host.name) !== undefined) return undefined
   const addresses = addressesFor(refused, host.name, config)
   if (addresses === undefined || addresses.some(isMetadata)) return undefined
   const ports = parsePorts([port])

@@ -9,7 +9,7 @@
  */
 import { parseCidr } from './cidr.js'
 import { CidrTree } from './cidr-tree.js'
-import { type IpAddress, ipAddressFromBytes, unmapIpv4 } from './ip-address.js'
+import { type IpAddress, ipAddressFromBytes, parseIpAddress, unmapIpv4 } from './ip-address.js'
 
 /** `metadata` is a cloud's instance metadata or credential service; `embedded_*` is IPv4 embedded in IPv6. */
 export type AddressClass =
@@ -112,6 +112,21 @@ const METADATA_SERVICES: ReadonlyMap<string, readonly [owner: string, contents?:
   ['169.254.169.250', ['Rancher', 'what the cluster knows of its containers, which may hold secrets']],
 ])
 
+/** Metadata services by the names that their clouds resolve, in lower case, and an address of each. */
+const METADATA_NAMES: ReadonlyMap<string, string> = new Map([
+  ['metadata', '169.254.169.254'], // Google, through a search domain
+  ['metadata.google.internal', 'fd20:ce::254'],
+  ['metadata.goog', 'fd20:ce::254'],
+  ['instance-data', 'fd00:ec2::254'],
+  ['instance-data.ec2.internal', 'fd00:ec2::254'],
+  ['metadata.azure.internal', '168.63.129.16'],
+  ['metadata.tencentyun.com', '169.254.0.23'],
+  ['metadata.packet.net', '192.80.8.124'],
+  ['metadata.platformequinix.com', '192.80.8.124'],
+  ['rancher-metadata', '169.254.169.250'],
+  ['rancher-metadata.rancher.internal', '169.254.169.250'],
+])
+
 /** The byte positions of the IPv4 address in each block. Local NAT64 may use any prefix length of RFC 6052 §2.2. */
 const EMBEDDINGS: Readonly<Partial<Record<AddressClass | 'nat64', readonly (readonly number[])[]>>> = {
   nat64: [[12, 13, 14, 15]],
@@ -157,6 +172,12 @@ export function metadataService(address: IpAddress): MetadataService | undefined
   if (service === undefined) return undefined
   const [owner, contents = MACHINE] = service
   return { owner, contents }
+}
+
+/** The metadata service that a host of a request names, by address or by a well-known name; undefined for other hosts. */
+export function metadataServiceOf(host: string): MetadataService | undefined {
+  const ip = parseIpAddress(METADATA_NAMES.get(host.replace(/\.$/, '')) ?? host)
+  return ip && metadataService(ip)
 }
 
 function findService(ip: IpAddress): readonly [owner: string, contents?: string] | undefined {

@@ -11,6 +11,7 @@ import {
   isNeverPermitted,
   type MetadataService,
   metadataService,
+  metadataServiceOf,
 } from '../net/address-class.js'
 import { type Cidr, cidrOfAddress } from '../net/cidr.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
@@ -189,23 +190,27 @@ export function denyUnnamed(
   if (hasAny && !host.name.includes('.')) {
     return deny('single_label', () => ({
       message: message(),
-      detail: `${host.name} is a single label, which a resolver may complete to some other name, and "*" in hosts does not cover it. ${remedy()} Or ask for the whole name, with its domain.`,
+      detail:
+        metadataDetail(host) ??
+        `${host.name} is a single label, which a resolver may complete to some other name, and "*" in hosts does not cover it. ${remedy()} Or ask for the whole name, with its domain.`,
     }))
   }
   return deny('no_rule', () => ({
     message: message(),
-    detail: `No rule that this client may use names ${host.name}. ${remedy()}`,
+    detail: metadataDetail(host) ?? `No rule that this client may use names ${host.name}. ${remedy()}`,
   }))
 }
 
 /** Says what a metadata service hands out and what a rule for it looks like, without advising to add one. */
 function metadataDetail({ name }: Host): string | undefined {
   const ip = parseIpAddress(name)
-  const service = ip && metadataService(ip)
-  if (ip === undefined || service === undefined) return undefined
-  const reached = isNeverPermitted(ip)
-    ? NEVER
-    : `It is reached only where a rule has ${name} in hosts and exactly ${cidrOfAddress(ip).text} in addresses.`
+  const service = metadataServiceOf(name)
+  if (service === undefined) return undefined
+  const exact = ip === undefined ? 'its address' : cidrOfAddress(ip).text
+  const reached =
+    ip !== undefined && isNeverPermitted(ip)
+      ? NEVER
+      : `It is reached only where a rule has ${name} in hosts and exactly ${exact} in addresses.`
   return `${name} is the metadata service of ${service.owner}, and no rule of this client names it. ${handsOut(service)} ${reached}`
 }
 

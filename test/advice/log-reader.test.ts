@@ -235,11 +235,12 @@ t.test('a refused metadata service is counted by itself, whatever refused it', a
   const made = summary([
     decision('169.254.169.254', 'deny', { reason: 'literal' }),
     decision('fd00:ec2::254', 'deny', { reason: 'address' }),
+    decision('metadata.google.internal', 'would_deny', { reason: 'no_rule' }),
     decision('10.0.0.1', 'deny', { reason: 'literal' }),
   ])
   t.strictSame(
     [made.metadataRefused.text, made.addressRefused.count, made.denied, hosts(made)],
-    ['169.254.169.254, fd00:ec2::254', 0, 1, []],
+    ['169.254.169.254, fd00:ec2::254, metadata.google.internal', 0, 1, []],
   )
 })
 

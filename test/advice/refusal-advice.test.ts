@@ -185,6 +185,11 @@ t.test('what no further rule lifts is told with its key, and nothing is drafted 
       'no rule names the address, a metadata service, which hands out the cloud credentials and the user data of the machine that the proxy runs on',
     ],
     [
+      'metadata.google.internal:80',
+      { reason: 'no_rule' },
+      'no rule names the host, a metadata service, which hands out the cloud credentials and the user data of the machine that the proxy runs on',
+    ],
+    [
       '169.254.170.2:80',
       { reason: 'address', rule: 'web' },
       'the address is a metadata service, which hands out the cloud credentials of the task that the proxy runs in',

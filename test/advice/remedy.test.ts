@@ -198,6 +198,16 @@ t.test('no YAML leads to a metadata service, however it is written', async t => 
   for (const host of ['169.254.169.254', '168.63.129.16', 'fd00:ec2::254', '64:ff9b::a9fe:a9fe']) {
     t.same(draftRemedy(asked({ reason: 'literal' }, 'GET', host), config), [], host)
   }
+  for (const host of [
+    'metadata.google.internal',
+    'metadata.goog',
+    'metadata.azure.internal',
+    'instance-data',
+  ]) {
+    for (const reason of ['no_rule', 'single_label', 'port', 'method']) {
+      t.same(draftRemedy(asked({ reason }, 'GET', host), config), [], `${host} ${reason}`)
+    }
+  }
   for (const address of ['169.254.170.2', '::ffff:169.254.169.254', '64:ff9b::a9fe:a9fe']) {
     for (const rule of ['web', 'pinned', undefined]) {
       t.same(draftRemedy(asked({ reason: 'address', rule, address }), config), [], address)

@@ -6,6 +6,7 @@ import {
   embeddedIpv4,
   isNeverPermitted,
   metadataService,
+  metadataServiceOf,
 } from '../../src/net/address-class.js'
 import { type IpAddress, ipAddressFromBytes, parseIpAddress } from '../../src/net/ip-address.js'
 
@@ -271,3 +272,14 @@ t.test(
     )
   },
 )
+
+t.test('knows metadata services by their names, and not the names beside them', async t => {
+  t.equal(metadataServiceOf('metadata.google.internal')?.owner, 'Google')
+  t.equal(metadataServiceOf('metadata.goog.')?.owner, 'Google')
+  t.equal(metadataServiceOf('metadata.azure.internal')?.owner, 'Azure')
+  t.equal(metadataServiceOf('instance-data')?.owner, 'AWS')
+  t.match(metadataServiceOf('metadata')?.contents, /credentials/)
+  t.equal(metadataServiceOf('169.254.170.2')?.owner, 'AWS ECS')
+  for (const name of ['metadata.example', 'a.metadata.goog', 'google.internal', 'data', '1.1.1.1'])
+    t.equal(metadataServiceOf(name), undefined, name)
+})

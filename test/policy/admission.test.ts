@@ -326,6 +326,10 @@ t.test('an address that is not public is told to need addresses as well', async 
     detail('GET 169.254.169.254'),
     /^169\.254\.169\.254 is the metadata service of AWS, .* It hands out the cloud credentials and the user data of the machine that the proxy runs on to whoever asks\. It is reached only where a rule has 169\.254\.169\.254 in hosts and exactly 169\.254\.169\.254\/32 in addresses\.$/,
   )
+  t.match(
+    detail('GET metadata'),
+    /^metadata is the metadata service of .* It hands out .* exactly its address in addresses\.$/,
+  )
   t.match(detail('CONNECT 1.1.1.1:443'), /Add 1\.1\.1\.1 to the hosts of one of them to allow it\.$/)
 })
 
