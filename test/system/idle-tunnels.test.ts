@@ -146,7 +146,6 @@ t.test(`${TUNNELS} tunnels`, { skip: skip() }, async t => {
   const sluice = await startSluice(
     t,
     `${allowing(echoPort)}limits: { connections: 20000, connections_per_client: 20000, tunnels: 20000, tunnels_per_client: 20000 }
-shutdown: { drain: 0s }
 `,
     [`--max-old-space-size=${HEAP_MIB}`],
   )

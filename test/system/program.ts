@@ -46,6 +46,7 @@ export function allowing(...ports: number[]): string {
 listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }
 rules:
   local: { hosts: ["127.0.0.1"], ports: [${ports.join(', ')}], addresses: ["127.0.0.1/32"] }
+shutdown: { drain: 2s }
 `
 }
 

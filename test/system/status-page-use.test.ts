@@ -156,7 +156,7 @@ t.test(
     t.equal(await page.title(), 'Sluice: observe mode: nothing is enforced')
     await writeFile(sluice.configFile, `${yaml}mode: observe\nrulez: {}\n`)
     const banner = page.locator('#rejected-banner')
-    await banner.getByText(`${sluice.configFile}:6:1: rulez: unknown key`).waitFor()
+    await banner.getByText(`${sluice.configFile}:7:1: rulez: unknown key`).waitFor()
     t.match(
       await banner.textContent(),
       /Read at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC; the configuration before it, \w+, stays/,
